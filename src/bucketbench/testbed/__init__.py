@@ -1,0 +1,1 @@
+"""A local server that speaks the S3 protocol to any client, with a network model; it shares no code with the rest."""

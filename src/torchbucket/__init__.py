@@ -1,0 +1,1 @@
+"""PyTorch data sets straight from object storage, addressed by URI."""
