@@ -1,0 +1,146 @@
+"""The contract of a store: one bucket, or one root, whose objects are named by byte-exact keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self, runtime_checkable
+
+__all__ = ["ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Store"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectInfo:
+    """What a store knows of an object without its content.
+
+    ``version`` names the content: the ETag on S3, the generation on GCS, a digest of inode, size and time of a file.
+    Two reads that report the same version saw the same bytes. A listing may leave it out.
+    """
+
+    key: str
+    size_bytes: int
+    version: str | None = None
+    last_modified_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectData:
+    """The bytes ``[start, start + len(data))`` of one object, all of the same version.
+
+    ``info`` describes the whole object. ``data`` belongs to the receiver: the store keeps no reference to it.
+    """
+
+    info: ObjectInfo
+    start: int
+    data: bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenUpload:
+    """A multipart upload that was begun and neither completed nor aborted."""
+
+    key: str
+    upload_id: str
+    started_s: float | None = None
+
+
+class ObjectWriter(Protocol):
+    """A streamed write: the object appears whole when ``close`` returns, or never.
+
+    Leaving a ``with`` block by an exception aborts. Not for use by several threads at once.
+    """
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:
+        """Take a copy of ``data`` before returning, so that the caller may reuse its memory; return its size in bytes."""
+        ...
+
+    def close(self) -> ObjectInfo:
+        """Publish the object and describe it; closing again returns the same. Raise what made any part fail."""
+        ...
+
+    def abort(self) -> None:
+        """Give the write up and leave nothing behind; allowed after a failure and after ``abort``, not after ``close``."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """One bucket or root. Methods may be called from any thread and, after a fork, from the child as well.
+
+    Keys and prefixes are plain text, encoded as UTF-8 and compared byte by byte: a prefix may end inside a word,
+    and ``a//b``, ``./c`` and ``d/`` are names like any other. Every failure raises a subclass of
+    :class:`torchbucket.errors.StoreError`, from the call or from the future it returned.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The root's address, such as ``s3://bucket``; an object's is ``f"{store.uri}/{key}"``."""
+        ...
+
+    def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield every object whose key begins with ``prefix``, in the order of the keys' UTF-8 bytes, each once."""
+        ...
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object; raise ``NotFoundError`` where there is none."""
+        ...
+
+    def submit_read(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        into: memoryview | None = None,
+        size_bytes: int | None = None,
+        version: str | None = None,
+    ) -> Future[ObjectData]:
+        """Begin to read the bytes ``[start, stop)`` and return at once; the store bounds how many requests are in flight.
+
+        A ``stop`` of None, or beyond the end, means the end. With ``into`` the bytes land in that writable memory, which
+        must be at least as long as the range. ``size_bytes`` is the object's size where the caller knows it from a
+        listing; it only saves a request and is checked against the answer. With ``version`` the read
+        fails with ``ObjectChangedError`` unless the object still has it; without, every request of a read that needs
+        several is pinned to the version that the first one saw. Cancelling the future drops requests not yet begun.
+        """
+        ...
+
+    def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
+        """Read the bytes ``[start, stop)`` and wait for them; see ``submit_read``."""
+        ...
+
+    def open_writer(self, key: str, *, if_absent: bool = False) -> ObjectWriter:
+        """Begin a streamed write; with ``if_absent`` closing raises ``PreconditionFailedError`` where the key exists."""
+        ...
+
+    def write(self, key: str, data: bytes | bytearray | memoryview, *, if_absent: bool = False) -> ObjectInfo:
+        """Write a whole object from memory, in parts where it is large."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove an object; removing one that is not there is no error."""
+        ...
+
+    def copy(self, source_key: str, target_key: str) -> ObjectInfo:
+        """Copy an object within the store, on the server's side, replacing what the target key held."""
+        ...
+
+    def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
+        """Yield the uploads left open under a prefix; a store without such uploads yields none."""
+        ...
+
+    def abort_upload(self, upload: OpenUpload) -> None:
+        """Abort one open upload; one that is gone already is no error."""
+        ...
+
+    def close(self) -> None:
+        """Release connections and threads; the store may be used again and then opens new ones."""
+        ...
