@@ -59,7 +59,7 @@ class StoreError(TorchbucketError, OSError):
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process borders (DataLoader workers, futures), which the default cannot do with keyword-only fields.
+        # Errors cross process borders (DataLoader workers); the default cannot do that with keyword-only fields.
         fields = {name: getattr(self, name) for name in ("operation", "uri", "status", "code", "attempts")}
         return _rebuilt, (type(self), self.message, fields)
 
@@ -93,7 +93,7 @@ class TruncatedError(StoreError):
 
 
 class TransportError(StoreError):
-    """No usable answer arrived: no connection, a reset, a stall, a TLS failure, or a server error after all attempts."""
+    """No usable answer arrived after all attempts: no connection, a reset, a stall, a TLS failure, a server error."""
 
 
 class UnsupportedError(StoreError, NotImplementedError):

@@ -53,7 +53,7 @@ class ObjectWriter(Protocol):
     """
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:
-        """Take a copy of ``data`` before returning, so that the caller may reuse its memory; return its size in bytes."""
+        """Copy ``data`` before returning, so that the caller may reuse its memory; return its size in bytes."""
         ...
 
     def close(self) -> ObjectInfo:
@@ -61,7 +61,7 @@ class ObjectWriter(Protocol):
         ...
 
     def abort(self) -> None:
-        """Give the write up and leave nothing behind; allowed after a failure and after ``abort``, not after ``close``."""
+        """Give the write up and leave nothing behind; allowed after a failure and an ``abort``, not after ``close``."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -103,10 +103,10 @@ class Store(Protocol):
         size_bytes: int | None = None,
         version: str | None = None,
     ) -> Future[ObjectData]:
-        """Begin to read the bytes ``[start, stop)`` and return at once; the store bounds how many requests are in flight.
+        """Begin to read the bytes ``[start, stop)`` and return at once; the store bounds the requests in flight.
 
-        A ``stop`` of None, or beyond the end, means the end. With ``into`` the bytes land in that writable memory, which
-        must be at least as long as the range. ``size_bytes`` is the object's size where the caller knows it from a
+        A ``stop`` of None, or beyond the end, means the end. With ``into`` the bytes land in that writable memory,
+        which must be at least as long as the range. ``size_bytes`` is the object's size where the caller knows it from a
         listing; it only saves a request and is checked against the answer. With ``version`` the read
         fails with ``ObjectChangedError`` unless the object still has it; without, every request of a read that needs
         several is pinned to the version that the first one saw. Cancelling the future drops requests not yet begun.
@@ -118,7 +118,7 @@ class Store(Protocol):
         ...
 
     def open_writer(self, key: str, *, if_absent: bool = False) -> ObjectWriter:
-        """Begin a streamed write; with ``if_absent`` closing raises ``PreconditionFailedError`` where the key exists."""
+        """Begin a streamed write; ``if_absent`` makes closing raise ``PreconditionFailedError`` where the key exists."""
         ...
 
     def write(self, key: str, data: bytes | bytearray | memoryview, *, if_absent: bool = False) -> ObjectInfo:

@@ -1,0 +1,151 @@
+"""Settings of a store: one frozen value, checked when it is built, that holds no secret."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from torchbucket.errors import ConfigError
+
+__all__ = ["KIB", "MIB", "StoreConfig"]
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+
+_SSE = ("AES256", "aws:kms", "aws:kms:dsse")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreConfig:
+    """Says how to reach a store and how hard to work for it. Immutable, hashable, picklable, and free of secrets.
+
+    Credentials are no fields: they come from the environment, profiles, web identity or the instance, by botocore's own
+    chain, in the process that uses them.
+
+    Args:
+        region: the bucket's region; None means ``AWS_REGION``, ``AWS_DEFAULT_REGION``, the profile's, else
+            ``us-east-1``.
+        endpoint: base URL of an S3-compatible service; None means ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL``, the
+            profile's, else the region's.
+        path_style: put the bucket into the path (True) or into the host's name (False); None means path for a custom
+            endpoint, host otherwise.
+        anonymous: send no signature, for public buckets.
+        profile: the profile in the AWS configuration files; None means ``AWS_PROFILE``, else ``default``.
+        requester_pays: accept to be charged for requests to a requester-pays bucket.
+        sse: server-side encryption of what is written: ``AES256``, ``aws:kms`` or ``aws:kms:dsse``; None means the
+            bucket's own default.
+        sse_kms_key_id: the key for ``aws:kms`` and ``aws:kms:dsse``; None means the account's default key.
+        part_size_bytes: length of the ranges of a large read and of the parts of a large write (which grow where an
+            object would need more than 10,000). *Source:* 8 MiB is the smallest size at which one connection's
+            first-byte wait of 20 ms is a fifth of its transfer at 100 MiB/s; at least 5 MiB is S3's own rule for parts.
+        concurrency: requests in flight at once, over all operations of the store in one process.
+            *Source:* ``docs/decisions/0001-transport-engine.md``.
+        memory_budget_bytes: bound on the part buffers of all writers of the store together.
+        list_page_size: names asked for in one listing request. *Source:* S3 returns at most 1,000.
+        max_attempts: requests made for one operation before its failure is reported; 1 means no retry.
+        backoff_base_s: the first retry waits a random time up to this; each later one up to twice the one before.
+        backoff_max_s: bound on one wait, also on one that the server asks for with ``Retry-After``.
+            *Source:* exponential back-off with full jitter, AWS Architecture Blog, "Exponential Backoff and Jitter".
+        connect_timeout_s: bound on name look-up, connection and TLS handshake together.
+        stall_timeout_s: a request that moves no byte for so many whole seconds is given up and tried again.
+        operation_timeout_s: bound on one request with all its attempts and waits, from the first one's start. A read or
+            write in parts is several.
+        ca_bundle: file of trusted certificates (PEM); None means ``SSL_CERT_FILE``, ``AWS_CA_BUNDLE``,
+            ``REQUESTS_CA_BUNDLE``, else certifi's.
+
+    Raises:
+        ConfigError: a field has a wrong value; the message names it, what it accepts and what arrived.
+    """
+
+    region: str | None = None
+    endpoint: str | None = None
+    path_style: bool | None = None
+    anonymous: bool = False
+    profile: str | None = None
+    requester_pays: bool = False
+    sse: str | None = None
+    sse_kms_key_id: str | None = None
+    part_size_bytes: int = 8 * MIB
+    concurrency: int = 64
+    memory_budget_bytes: int = 128 * MIB
+    list_page_size: int = 1000
+    max_attempts: int = 6
+    backoff_base_s: float = 0.2
+    backoff_max_s: float = 20.0
+    connect_timeout_s: float = 10.0
+    stall_timeout_s: int = 30
+    operation_timeout_s: float = 600.0
+    ca_bundle: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("region", "endpoint", "profile", "sse", "sse_kms_key_id", "ca_bundle"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value or not value.isprintable()):
+                raise _wrong(name, "None or a text of printable characters", value)
+        for name in ("anonymous", "requester_pays"):
+            if not isinstance(getattr(self, name), bool):
+                raise _wrong(name, "True or False", getattr(self, name))
+        if self.path_style not in (None, True, False):
+            raise _wrong("path_style", "True, False or None", self.path_style)
+        self._check_endpoint()
+        if self.sse is not None and self.sse not in _SSE:
+            raise _wrong("sse", f"None or one of {', '.join(_SSE)}", self.sse)
+        if self.sse_kms_key_id is not None and self.sse not in _SSE[1:]:
+            raise ConfigError(f"StoreConfig.sse_kms_key_id needs sse 'aws:kms' or 'aws:kms:dsse'; sse is {self.sse!r}")
+        # Source of 5 MiB and 5 GiB: S3 user guide, "Multipart upload limits".
+        self._check_int("part_size_bytes", 5 * MIB, 5 * 1024 * MIB)
+        self._check_int("concurrency", 1, 1024)
+        self._check_int("memory_budget_bytes", 5 * MIB, 1 << 50)
+        if self.memory_budget_bytes < self.part_size_bytes:
+            raise ConfigError(
+                f"StoreConfig.memory_budget_bytes must hold at least one part of {self.part_size_bytes} bytes; "
+                f"got {self.memory_budget_bytes}"
+            )
+        self._check_int("list_page_size", 1, 1000)
+        self._check_int("max_attempts", 1, 100)
+        self._check_seconds("backoff_base_s", 0.0, 60.0)
+        self._check_seconds("backoff_max_s", 0.0, 3600.0)
+        self._check_seconds("connect_timeout_s", 0.001, 3600.0)
+        self._check_int("stall_timeout_s", 1, 3600)
+        self._check_seconds("operation_timeout_s", 0.001, 7 * 86400.0)
+        if self.ca_bundle is not None and not Path(self.ca_bundle).is_file():
+            raise _wrong("ca_bundle", "None or an existing file of certificates", self.ca_bundle)
+
+    def _check_endpoint(self) -> None:
+        if self.endpoint is None:
+            return
+        try:
+            parts = urlsplit(self.endpoint)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable or "@" in self.endpoint:
+            # The value may hold a password, so it is not quoted.
+            raise ConfigError(
+                "StoreConfig.endpoint must be http://HOST[:PORT] or https://HOST[:PORT], without user name or password"
+                + ("; one was given" if "@" in self.endpoint else f"; got {self.endpoint!r}")
+            )
+        if parts.query or parts.fragment:
+            raise ConfigError("StoreConfig.endpoint must have no query and no fragment")
+
+    def _check_int(self, name: str, least: int, most: int) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise _wrong(name, f"a whole number from {least} to {most}", value)
+
+    def _check_seconds(self, name: str, least: float, most: float) -> None:
+        value = getattr(self, name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not math.isfinite(value) or not least <= value <= most:
+            raise _wrong(name, f"seconds from {least:g} to {most:g}", value)
+
+    def __repr__(self) -> str:
+        shown = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default)
+        return f"StoreConfig({', '.join(shown)})"
+
+
+def _wrong(name: str, accepted: str, value: object) -> ConfigError:
+    return ConfigError(f"StoreConfig.{name} must be {accepted}; got {value!r}")
