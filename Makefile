@@ -1,0 +1,48 @@
+# Every target works from a clean clone; CI calls the same ones.
+python := .venv/bin/python
+paths := src tests utils
+
+.PHONY: environment lint format types contracts test conformance docs bench-smoke bench-engines bench-testbed constraints
+
+environment:
+	@bash -c 'source utils/environment.sh'
+
+lint: environment
+	.venv/bin/ruff check $(paths)
+	.venv/bin/ruff format --check $(paths)
+
+format: environment
+	.venv/bin/ruff check --fix $(paths)
+	.venv/bin/ruff format $(paths)
+
+types: environment
+	.venv/bin/mypy
+
+contracts: environment
+	.venv/bin/lint-imports
+
+test:
+	./utils/run_tests.sh
+
+conformance:
+	./utils/run_tests.sh tests/conformance
+
+docs:
+	./utils/run_tests.sh tests/unit/repository tests/integration/repository
+
+bench-smoke:
+	./utils/run_dataset_benchmarks.sh client=torchbucket-map,boto3 'repeat=range(1)' data.num_samples=64
+
+bench-engines: environment
+	$(python) utils/measure_engines.py
+
+bench-testbed: environment
+	$(python) utils/measure_testbed.py
+
+# Resolve everything anew and keep the outcome: pip is slow at this, so it is done rarely and by hand.
+constraints:
+	rm -rf .venv-constraints && python3 -m venv .venv-constraints
+	.venv-constraints/bin/pip install "$$(grep '^torch==' constraints.txt)"
+	.venv-constraints/bin/pip install -e '.[dev,lightning,gcs]'
+	{ grep '^#' constraints.txt; .venv-constraints/bin/pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new
+	mv constraints.new constraints.txt && rm -rf .venv-constraints
