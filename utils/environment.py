@@ -18,14 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 STAMP = ENVIRONMENT / "installed.sha256"
 INPUTS = (ROOT / "pyproject.toml", ROOT / "constraints.txt")
-OLDEST = (3, 11)
 
 
 def main() -> int:
-    if sys.version_info < OLDEST:
-        say(
-            f"Python {'.'.join(map(str, OLDEST))} or newer is needed, this is {sys.version.split()[0]} ({sys.executable})"
-        )
+    if sys.version_info < (3, 11):
+        say(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]} ({sys.executable})")
         return 2
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -35,10 +32,8 @@ def main() -> int:
         try:
             install(wanted)
         except subprocess.CalledProcessError as error:
-            command = " ".join(map(str, error.cmd))
-            say(
-                f"installing failed with exit status {error.returncode}: {command}\nMend what pip reports above, then run the same command again."
-            )
+            say(f"installing failed with exit status {error.returncode}: {' '.join(map(str, error.cmd))}")
+            say("mend what pip reports above, then run the same command again")
             return 2
     return 0
 
