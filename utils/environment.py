@@ -21,9 +21,6 @@ INPUTS = (ROOT / "pyproject.toml", ROOT / "constraints.txt")
 
 
 def main() -> int:
-    if sys.version_info < (3, 11):
-        say(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]} ({sys.executable})")
-        return 2
     with (ROOT / ".venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         wanted = hashlib.sha256(b"\0".join(path.read_bytes() for path in INPUTS)).hexdigest()
