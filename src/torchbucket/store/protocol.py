@@ -106,10 +106,12 @@ class Store(Protocol):
         """Begin to read the bytes ``[start, stop)`` and return at once; the store bounds the requests in flight.
 
         A ``stop`` of None, or beyond the end, means the end. With ``into`` the bytes land in that writable memory,
-        which must be at least as long as the range. ``size_bytes`` is the object's size where the caller knows it from a
-        listing; it only saves a request and is checked against the answer. With ``version`` the read
-        fails with ``ObjectChangedError`` unless the object still has it; without, every request of a read that needs
-        several is pinned to the version that the first one saw. Cancelling the future drops requests not yet begun.
+        which must be at least as long as what the range holds. ``size_bytes`` is the object's size where the caller
+        knows it from a listing; it only saves a request and is checked against the answer: ``ObjectChangedError``
+        where the object has another. With ``version`` the read fails with ``ObjectChangedError`` unless the object
+        still has it; without, every request of a read that needs several is pinned to the version that the first one
+        saw. A ``start`` at or beyond the end gives no bytes, as slicing does. Cancelling the future drops requests
+        not yet begun; do not touch ``into`` before the future is done. A wrong argument raises ``ConfigError``.
         """
         ...
 
@@ -118,7 +120,7 @@ class Store(Protocol):
         ...
 
     def open_writer(self, key: str, *, if_absent: bool = False) -> ObjectWriter:
-        """Begin a streamed write; ``if_absent`` makes closing raise ``PreconditionFailedError`` where the key exists."""
+        """Begin a streamed write; with ``if_absent``, closing raises ``PreconditionFailedError`` if the key exists."""
         ...
 
     def write(self, key: str, data: bytes | bytearray | memoryview, *, if_absent: bool = False) -> ObjectInfo:

@@ -1,0 +1,72 @@
+"""Stores: one contract over S3, local files and memory, opened by address."""
+
+from __future__ import annotations
+
+from torchbucket.config import StoreConfig
+from torchbucket.errors import ConfigError, UnsupportedError
+from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
+from torchbucket.store.request import Observer, RequestRecord
+from torchbucket.uri import ObjectURI
+
+__all__ = [
+    "ObjectData",
+    "ObjectInfo",
+    "ObjectWriter",
+    "Observer",
+    "OpenUpload",
+    "RequestRecord",
+    "Store",
+    "StoreConfig",
+    "open_store",
+]
+
+
+def open_store(uri: str | ObjectURI, config: StoreConfig | None = None, *, observer: Observer | None = None) -> Store:
+    """Open the bucket or directory that an address names. Nothing is sent before the store is used.
+
+    The store pickles as this call, without credentials and without the observer.
+
+    Args:
+        uri: the root, such as ``s3://bucket``, ``file:///directory`` or ``memory://name``; or an object's
+            :class:`ObjectURI`, whose root is taken: ``location = ObjectURI.parse(text)``, then
+            ``open_store(location).list(location.key)``.
+        config: the settings; None means the defaults.
+        observer: called with a record of every request over the network, on the store's own thread.
+
+    Raises:
+        ConfigError: the text is no address, or that of an object.
+        UnsupportedError: no store for the scheme yet.
+    """
+    location = uri if isinstance(uri, ObjectURI) else _root(uri)
+    settings = config if config is not None else StoreConfig()
+    if location.scheme == "memory":
+        from torchbucket.store.memory import MemoryStore
+
+        return MemoryStore(location, settings)
+    if location.scheme == "file":
+        from torchbucket.store.file import FileStore
+
+        return FileStore(location, settings)
+    if location.scheme == "s3":
+        from torchbucket.store.s3 import S3Store
+
+        return S3Store(location, settings, observer=observer)
+    raise UnsupportedError(
+        f"{location.root}: this version has no store for gs:// addresses; it comes with the GCS store. "
+        "Use s3://, file:// or memory://",
+        operation="open_store",
+        uri=location.root,
+    )
+
+
+def _root(text: str) -> ObjectURI:
+    if text.startswith("file://"):
+        # Every directory can be a root, with or without a slash at its end.
+        return ObjectURI.parse(text.rstrip("/") + "/")
+    location = ObjectURI.parse(text)
+    if location.key:
+        raise ConfigError(
+            f"open_store takes the address of a bucket, such as {location.root!r}; got {text!r}. For an object or a "
+            "prefix: location = ObjectURI.parse(uri), then open_store(location) and location.key"
+        )
+    return location

@@ -1,0 +1,213 @@
+"""What every store shares: the calls that are made of others, the check of arguments, and pickling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self
+
+from torchbucket.config import StoreConfig
+from torchbucket.errors import ConfigError, ObjectChangedError, StoreError
+from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter
+from torchbucket.uri import key_bytes
+
+__all__ = ["BaseStore", "BaseWriter", "byte_view", "check_key", "check_range", "check_same", "fit", "settled"]
+
+
+class BaseStore:
+    """The part of a store that follows from the rest of it.
+
+    Args:
+        uri: the root's address.
+        config: settings; a store that needs none ignores them but hands them on when pickled.
+    """
+
+    def __init__(self, uri: str, config: StoreConfig) -> None:
+        self._uri = uri
+        self._config = config
+
+    @property
+    def uri(self) -> str:
+        """The root's address, such as ``s3://bucket``."""
+        return self._uri
+
+    @property
+    def config(self) -> StoreConfig:
+        """The settings that the store was opened with."""
+        return self._config
+
+    def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
+        """Read the bytes ``[start, stop)`` of an object and wait for them."""
+        future = self.submit_read(key, start=start, stop=stop, version=version)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def write(self, key: str, data: bytes | bytearray | memoryview, *, if_absent: bool = False) -> ObjectInfo:
+        """Write a whole object from memory; it appears whole or not at all."""
+        with self.open_writer(key, if_absent=if_absent) as writer:
+            writer.write(data)
+            return writer.close()
+
+    def submit_read(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        into: memoryview | None = None,
+        size_bytes: int | None = None,
+        version: str | None = None,
+    ) -> Future[ObjectData]:
+        """Begin a read; see the protocol."""
+        raise NotImplementedError
+
+    def open_writer(self, key: str, *, if_absent: bool = False) -> ObjectWriter:
+        """Begin a streamed write; see the protocol."""
+        raise NotImplementedError
+
+    def address(self, key: str) -> str:
+        """The full address of an object."""
+        return f"{self._uri}/{key}" if not self._uri.endswith("/") else f"{self._uri}{key}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A store crosses to another process as its recipe: no connection, no thread, no credential, no observer.
+        from torchbucket.store import open_store
+
+        return open_store, (self._uri, self._config)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._uri!r}, {self._config!r})"
+
+
+class BaseWriter:
+    """The life of a streamed write: open, then closed or given up.
+
+    A subclass does the work in ``_write``, ``_publish`` and ``_discard``; each is called in the right state only.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._info: ObjectInfo | None = None
+        self._failure: str | None = None
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:
+        """Copy ``data`` before returning; return its size in bytes."""
+        self._check_open("write")
+        view = byte_view(data)
+        try:
+            self._write(view)
+        except BaseException:
+            self.abort()
+            raise
+        return len(view)
+
+    def close(self) -> ObjectInfo:
+        """Publish the object and describe it; closing again returns the same."""
+        if self._info is not None:
+            return self._info
+        self._check_open("close")
+        try:
+            self._info = self._publish()
+        except BaseException:
+            self.abort()
+            raise
+        return self._info
+
+    def abort(self) -> None:
+        """Give the write up and leave nothing behind."""
+        if self._info is not None:
+            raise StoreError(f"{self._uri} is published already and cannot be aborted; delete it", uri=self._uri)
+        if self._failure is None:
+            self._failure = "was aborted"
+            self._discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self._info is None:
+            self.abort()
+
+    def _check_open(self, wanted: str) -> None:
+        state = "is closed" if self._info is not None else self._failure
+        if state is not None:
+            raise StoreError(f"cannot {wanted}: the write to {self._uri} {state}", operation=wanted, uri=self._uri)
+
+    def _write(self, view: memoryview) -> None:
+        raise NotImplementedError
+
+    def _publish(self) -> ObjectInfo:
+        raise NotImplementedError
+
+    def _discard(self) -> None:
+        raise NotImplementedError
+
+
+def byte_view(data: bytes | bytearray | memoryview) -> memoryview:
+    """The memory of ``data`` as flat bytes; raise ``ConfigError`` where it is not contiguous."""
+    view = memoryview(data)
+    if view.format == "B" and view.ndim == 1 and view.contiguous:
+        return view
+    if not view.c_contiguous:
+        raise ConfigError(f"the memory must be contiguous; got strides {view.strides} for the shape {view.shape}")
+    return view.cast("B")
+
+
+def check_key(key: str) -> None:
+    """Raise ``ConfigError`` unless ``key`` can name an object anywhere."""
+    if not isinstance(key, str) or not key:
+        raise ConfigError(f"an object's key is a text of at least one character; got {key!r}")
+    key_bytes(key)
+
+
+def check_range(start: int, stop: int | None, size_bytes: int | None, into: memoryview | None) -> memoryview | None:
+    """Raise ``ConfigError`` for a range or target that can fit no object; return the target as flat bytes."""
+    if start < 0 or (stop is not None and stop < start):
+        raise ConfigError(f"a range needs 0 <= start <= stop; got start {start}, stop {stop}")
+    if size_bytes is not None and size_bytes < 0:
+        raise ConfigError(f"size_bytes must be at least 0; got {size_bytes}")
+    if into is None:
+        return None
+    target = byte_view(into)
+    if target.readonly:
+        raise ConfigError("the target of a read must be writable memory; got a read-only view")
+    return target
+
+
+def fit(target: memoryview, length: int) -> memoryview:
+    """The first ``length`` bytes of a read's target; raise ``ConfigError`` where it is shorter."""
+    if len(target) < length:
+        raise ConfigError(f"the target holds {len(target)} bytes but the range has {length}; give at least as many")
+    return target[:length]
+
+
+def check_same(uri: str, info: ObjectInfo, *, size_bytes: int | None, version: str | None) -> None:
+    """Raise ``ObjectChangedError`` unless the object found has the size and version that the reader counts on."""
+    if size_bytes not in (None, info.size_bytes) or version not in (None, info.version):
+        wanted = ", ".join(
+            f"{name} {value}" for name, value in (("size", size_bytes), ("version", version)) if value is not None
+        )
+        raise ObjectChangedError(
+            f"read {uri}: expected {wanted}; found size {info.size_bytes}, version {info.version}: the object was "
+            "overwritten since; list or head it again",
+            operation="read",
+            uri=uri,
+        )
+
+
+def settled(work: Callable[[], ObjectData]) -> Future[ObjectData]:
+    """Do the work now and return it as a future that is done."""
+    future: Future[ObjectData] = Future()
+    try:
+        future.set_result(work())
+    except Exception as error:  # noqa: BLE001  # handed to the caller by the future
+        future.set_exception(error)
+    return future
