@@ -1,0 +1,17 @@
+"""Options shared by every test."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--live", action="store_true", help="also run the tests that need a real bucket")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--live"):
+        return
+    for item in items:
+        if "live" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="needs a real bucket: pass --live"))
