@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -102,7 +103,14 @@ class Figure:
             raise ValueError(
                 f"a figure has either a value or a reason for having none, got {self.value!r} and {self.reason!r}"
             )
+        if self.value is not None and not math.isfinite(self.value):
+            raise ValueError(f"a figure's value is a finite number, got {self.value!r} {self.unit}")
 
     def to_json(self) -> dict[str, Any]:
         """The figure as plain JSON values."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Self:
+        """The figure of which ``to_json`` gave the fields."""
+        return cls(**fields)

@@ -1,0 +1,7 @@
+"""What a job's processes use while they work: CPU time, memory, network and GPU."""
+
+from __future__ import annotations
+
+from bucketbench.telemetry.sampler import UsageSampler
+
+__all__ = ["UsageSampler"]
