@@ -1,0 +1,9 @@
+"""Data sets over the objects of a bucket, for ``torch.utils.data.DataLoader``."""
+
+from __future__ import annotations
+
+from torchbucket.datasets.iterable import IterableDataset
+from torchbucket.datasets.listing import KeyColumn, Listing
+from torchbucket.datasets.map import MapDataset
+
+__all__ = ["IterableDataset", "KeyColumn", "Listing", "MapDataset"]

@@ -1,0 +1,184 @@
+"""The map-style data set: objects of a bucket by index, a batch's objects fetched at once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, TypeVar, overload
+
+from torch.utils.data import Dataset
+
+from torchbucket.config import StoreConfig
+from torchbucket.datasets.listing import KeyColumn, Listing
+from torchbucket.datasets.prefetch import PREFETCH_BYTES, Fetch, PrefetchBudget, check_fetch, open_readers
+from torchbucket.datasets.source import ObjectSource
+from torchbucket.datasets.transform import apply_transform, read_bytes
+from torchbucket.files.reader import ObjectReader
+from torchbucket.store.protocol import ObjectInfo
+
+__all__ = ["MapDataset"]
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class MapDataset(Dataset[T_co]):
+    """Objects of one bucket by index, for a DataLoader with or without workers and any sampler.
+
+    Make one with ``from_prefix`` or ``from_objects``. The names are listed once, at construction, in the process that
+    constructs it; workers receive the listing (forked ones share its memory) and send no listing request.
+
+    A DataLoader asks for a batch at once (``__getitems__``): all its objects are fetched concurrently, and
+    ``transform`` runs on one after the other, in the batch's order, so that random augmentation is reproducible. If one
+    fails the rest is dropped and the error names the object; a batch is never shorter than asked for.
+
+    Works with fork, forkserver and spawn. Pickles without connections and credentials; with spawn and forkserver
+    ``transform`` must be picklable. Threads may share it if ``transform`` allows.
+    """
+
+    def __init__(
+        self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], *, fetch: Fetch, prefetch_bytes: int
+    ) -> None:
+        self._source = source
+        self._transform = transform
+        self._fetch = check_fetch(fetch)
+        self._budget = PrefetchBudget(bytes=prefetch_bytes, objects=None)
+
+    @overload
+    @classmethod
+    def from_prefix(
+        cls,
+        uri: str,
+        *,
+        config: StoreConfig | None = ...,
+        fetch: Fetch = ...,
+        prefetch_bytes: int = ...,
+        select: Callable[[ObjectInfo], bool] | None = ...,
+        allow_empty: bool = ...,
+    ) -> MapDataset[bytes]: ...
+
+    @overload
+    @classmethod
+    def from_prefix(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[ObjectReader], T],
+        config: StoreConfig | None = ...,
+        fetch: Fetch = ...,
+        prefetch_bytes: int = ...,
+        select: Callable[[ObjectInfo], bool] | None = ...,
+        allow_empty: bool = ...,
+    ) -> MapDataset[T]: ...
+
+    @classmethod
+    def from_prefix(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[ObjectReader], Any] = read_bytes,
+        config: StoreConfig | None = None,
+        fetch: Fetch = "whole",
+        prefetch_bytes: int = PREFETCH_BYTES,
+        select: Callable[[ObjectInfo], bool] | None = None,
+        allow_empty: bool = False,
+    ) -> MapDataset[Any]:
+        """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names.
+
+        Args:
+            uri: such as ``s3://bucket/train/``. Plain text: ``s3://bucket/train`` also means ``training-notes.txt``.
+            transform: makes a sample of an open object; the default gives its content as ``bytes``.
+            config: how to reach the bucket; None means ``StoreConfig()``.
+            fetch: ``"whole"`` fetches every object, concurrently with the rest of its batch, before ``transform`` runs;
+                ``"lazy"`` fetches the ranges that ``transform`` reads, when it does, for a small part of large objects.
+            prefetch_bytes: bound on the bodies of one batch that wait for ``transform``; those beyond it are fetched as
+                the first ones are consumed.
+            select: keeps the objects for which it is true, such as ``lambda info: info.key.endswith(".jpg")``. Called
+                at construction only.
+            allow_empty: accept that there is no object.
+
+        Raises:
+            ConfigError: the address or a setting is wrong.
+            NotFoundError: no bucket, or no object under the prefix.
+            StoreError: the listing failed.
+        """
+        source = ObjectSource.under_prefix(uri, config, select=select, allow_empty=allow_empty)
+        return cls(source, transform, fetch=fetch, prefetch_bytes=prefetch_bytes)
+
+    @overload
+    @classmethod
+    def from_objects(
+        cls, uris: Iterable[str], *, config: StoreConfig | None = ..., fetch: Fetch = ..., prefetch_bytes: int = ...
+    ) -> MapDataset[bytes]: ...
+
+    @overload
+    @classmethod
+    def from_objects(
+        cls,
+        uris: Iterable[str],
+        *,
+        transform: Callable[[ObjectReader], T],
+        config: StoreConfig | None = ...,
+        fetch: Fetch = ...,
+        prefetch_bytes: int = ...,
+    ) -> MapDataset[T]: ...
+
+    @classmethod
+    def from_objects(
+        cls,
+        uris: Iterable[str],
+        *,
+        transform: Callable[[ObjectReader], Any] = read_bytes,
+        config: StoreConfig | None = None,
+        fetch: Fetch = "whole",
+        prefetch_bytes: int = PREFETCH_BYTES,
+    ) -> MapDataset[Any]:
+        """Make a data set of the objects with these addresses, in this order, without a request.
+
+        An object that does not exist raises ``NotFoundError`` when it is read. For the arguments see ``from_prefix``.
+
+        Raises:
+            ConfigError: no address, one that names no object, or addresses in more than one bucket.
+        """
+        return cls(ObjectSource.of_objects(uris, config), transform, fetch=fetch, prefetch_bytes=prefetch_bytes)
+
+    @property
+    def keys(self) -> KeyColumn:
+        """The objects' names, by index."""
+        return self._source.listing.keys
+
+    @property
+    def listing(self) -> Listing:
+        """The objects' names and sizes in columns."""
+        return self._source.listing
+
+    def __len__(self) -> int:
+        return len(self._source.listing)
+
+    def __getitem__(self, index: int) -> T_co:
+        """Read one object and transform it; a negative index counts from the end."""
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[T_co]:
+        """Read the objects of a batch at once and transform them in order; the result is as long as ``indices``."""
+        return list(self._samples([self._position(index) for index in indices]))
+
+    def __iter__(self) -> Iterator[T_co]:
+        """Yield every sample in order, the next objects being fetched meanwhile; the same for every rank and worker."""
+        # Without this method Python would index until an IndexError, also one that `transform` raised by mistake.
+        return self._samples(range(len(self)))
+
+    def _samples(self, positions: Iterable[int]) -> Iterator[T_co]:
+        with closing(open_readers(self._source, positions, fetch=self._fetch, budget=self._budget)) as readers:
+            for reader in readers:
+                yield apply_transform(self._transform, reader)
+
+    def _position(self, index: int) -> int:
+        index, count = operator.index(index), len(self)
+        if not -count <= index < count:
+            raise IndexError(f"index {index} is out of range for a data set of {count} objects")
+        return index + count if index < 0 else index
+
+    def __repr__(self) -> str:
+        return f"MapDataset({len(self)} objects in {self._source.root})"

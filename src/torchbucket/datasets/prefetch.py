@@ -1,0 +1,150 @@
+"""Reads under way: whole objects fetched concurrently, handed out in order, within a budget of bytes and objects."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from torchbucket.datasets.source import ObjectSource
+from torchbucket.errors import ConfigError
+from torchbucket.files.reader import ObjectReader
+from torchbucket.store.protocol import ObjectData
+
+__all__ = ["PREFETCH_BYTES", "PREFETCH_OBJECTS", "Fetch", "PrefetchBudget", "check_fetch", "open_readers"]
+
+Fetch = Literal["whole", "lazy"]
+
+PREFETCH_BYTES: Final = 256 << 20
+PREFETCH_OBJECTS: Final = 128
+
+
+def check_fetch(fetch: Fetch) -> Fetch:
+    """Return ``fetch``; raise ``ConfigError`` unless it is one of the two ways to read an object."""
+    if fetch not in get_args(Fetch):
+        raise ConfigError(f"fetch must be 'whole' or 'lazy'; got {fetch!r}")
+    return fetch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrefetchBudget:
+    """Bounds what is fetched ahead of the consumer by one iterator or one batch.
+
+    Args:
+        bytes: bound on the bodies that were asked for and not yet handed out. An object that is larger than that is
+            read alone. One of unknown size counts as the largest that this process has read so far, and before the
+            first as a sixteenth of the bound. *Source* of the default, 256 MiB: the 64 connections of
+            ``StoreConfig.concurrency`` move 128 MiB at 100 MiB/s each in the 20 ms that a first byte takes, so twice
+            that keeps them busy while the consumer takes one object after another.
+        objects: bound on their number; None means no bound. *Source* of the default, 128: twice
+            ``StoreConfig.concurrency``, so that a slow object at the head of the queue does not idle the connections.
+
+    Raises:
+        ConfigError: a bound is not positive.
+    """
+
+    bytes: int = PREFETCH_BYTES
+    objects: int | None = PREFETCH_OBJECTS
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1:
+            raise ConfigError(f"prefetch_bytes must be at least 1; got {self.bytes}")
+        if self.objects is not None and self.objects < 1:
+            raise ConfigError(f"prefetch_objects must be at least 1; got {self.objects}")
+
+
+def open_readers(
+    source: ObjectSource, positions: Iterable[int], *, fetch: Fetch, budget: PrefetchBudget
+) -> Generator[ObjectReader, None, None]:
+    """Yield an open reader for each position, in order.
+
+    With ``fetch="whole"`` the bodies of those to come are on their way, as far as the budget allows. Before a reader is
+    handed out its body leaves the budget and more is asked for, so that transfers go on while the consumer works.
+    Whatever ends the iteration (the last object, an error, ``close``) drops every read that is left.
+
+    Raises:
+        StoreError: an object could not be read; the error names it.
+    """
+    if fetch == "lazy":
+        for position in positions:
+            yield source.open_lazily(position)
+        return
+    queue = _Queue(source, iter(positions), budget)
+    try:
+        while queue.fill():
+            uri, data = queue.take()
+            queue.fill()
+            reader = ObjectReader.from_data(data, uri=uri)
+            del data  # the consumer alone decides how long a body lives
+            yield reader
+            del reader
+    finally:
+        queue.drop()
+
+
+class _Queue:
+    """The reads that were submitted and not yet handed out, oldest first."""
+
+    def __init__(self, source: ObjectSource, positions: Iterator[int], budget: PrefetchBudget) -> None:
+        self._source = source
+        self._positions = positions
+        self._budget = budget
+        self._following: int | None = next(positions, None)
+        self._pending: deque[_Pending] = deque()
+        self._pending_bytes = 0
+        self._pid = os.getpid()
+
+    def fill(self) -> bool:
+        """Submit reads while the budget allows, and one in any case where none is left; say whether there is any."""
+        while self._following is not None:
+            counted_bytes = self._counted_bytes(self._following)
+            if self._pending and not self._fits(counted_bytes):
+                break
+            future = self._source.submit_read(self._following)
+            self._pending.append(_Pending(self._following, future, counted_bytes))
+            self._pending_bytes += counted_bytes
+            self._following = next(self._positions, None)
+        return bool(self._pending)
+
+    def take(self) -> tuple[str, ObjectData]:
+        """Wait for the oldest read; return the object's address and its body, which is no longer counted."""
+        oldest = self._pending[0]
+        uri = self._source.uri(oldest.position)
+        try:
+            data = oldest.future.result()
+        except Exception as error:
+            if uri not in str(error):
+                error.add_note(f"while reading {uri}")
+            raise
+        self._pending.popleft()
+        self._pending_bytes -= oldest.counted_bytes
+        self._source.note_size(data.info.size_bytes)
+        return uri, data
+
+    def drop(self) -> None:
+        """Cancel what is left. A forked child leaves its parent's reads alone: they are not its own to cancel."""
+        if self._pid == os.getpid():
+            for pending in self._pending:
+                pending.future.cancel()
+        self._pending.clear()
+
+    def _counted_bytes(self, position: int) -> int:
+        size_bytes = self._source.listing.size_bytes(position)
+        if size_bytes is None:
+            size_bytes = self._source.largest_bytes
+        return self._budget.bytes // 16 if size_bytes is None else size_bytes
+
+    def _fits(self, counted_bytes: int) -> bool:
+        if self._budget.objects is not None and len(self._pending) >= self._budget.objects:
+            return False
+        return self._pending_bytes + counted_bytes <= self._budget.bytes
+
+
+@dataclass(slots=True)
+class _Pending:
+    position: int
+    future: Future[ObjectData]
+    counted_bytes: int

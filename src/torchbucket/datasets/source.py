@@ -1,0 +1,145 @@
+"""The objects behind a data set: where they are, which they are, and a store of this process to read them with."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+
+from torchbucket.config import StoreConfig
+from torchbucket.datasets.listing import Listing
+from torchbucket.errors import ConfigError, NotFoundError
+from torchbucket.files.reader import ObjectReader
+from torchbucket.store import open_store
+from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
+from torchbucket.uri import ObjectURI
+
+__all__ = ["ObjectSource"]
+
+
+class ObjectSource:
+    """A listing, and the store that its objects are in.
+
+    Pickles as addresses, settings and columns, without a connection or a credential. A process opens a store of its own
+    with the first read; after a fork the store itself starts afresh in the child.
+
+    Args:
+        root: the bucket or directory.
+        config: how to reach it; None means ``StoreConfig()``.
+        listing: the objects, in the data set's order.
+    """
+
+    def __init__(self, root: ObjectURI, config: StoreConfig | None, listing: Listing) -> None:
+        self.root = root
+        self._base = str(root)  # ends with the slash before a key
+        self._config = config
+        self._store: Store | None = None
+        self._largest_bytes: int | None = None
+        self.listing = listing
+
+    @classmethod
+    def under_prefix(
+        cls, uri: str, config: StoreConfig | None, *, select: Callable[[ObjectInfo], bool] | None, allow_empty: bool
+    ) -> ObjectSource:
+        """List a prefix, now and in this process.
+
+        Raises:
+            NotFoundError: nothing is under the prefix, or ``select`` kept nothing, and ``allow_empty`` is False.
+        """
+        location = ObjectURI.parse(uri)
+        store = open_store(location, config)
+        seen = 0
+
+        def kept() -> Iterable[tuple[str, int | None]]:
+            nonlocal seen
+            for info in store.list(location.key):
+                seen += 1
+                if select is None or select(info):
+                    yield info.key, info.size_bytes
+
+        listing = Listing.collect(kept(), prefix=location.key)
+        if not listing and not allow_empty:
+            found = (
+                f"select kept none of the {seen} objects under it"
+                if seen
+                else "no object's name begins with it (a prefix is plain text; a directory's ends with '/')"
+            )
+            raise NotFoundError(
+                f"list {location}: {found}. Correct the prefix, or pass allow_empty=True if that may be",
+                operation="list",
+                uri=str(location),
+            )
+        source = cls(_root_of(location), config, listing)
+        source._store = store
+        return source
+
+    @classmethod
+    def of_objects(cls, uris: Iterable[str], config: StoreConfig | None) -> ObjectSource:
+        """Take objects by their addresses, without a request.
+
+        Raises:
+            ConfigError: no address, one that names no object, or addresses in more than one bucket.
+        """
+        if isinstance(uris, str):
+            raise ConfigError(f"from_objects takes several addresses, such as [{uris!r}]; got one text")
+        locations = [ObjectURI.parse(uri) for uri in uris]
+        if not locations:
+            raise ConfigError("from_objects needs the address of at least one object; got none")
+        first = locations[0]
+        for location in locations:
+            if not location.key:
+                raise ConfigError(f"from_objects needs the addresses of objects; {str(location)!r} has no key")
+            if location.scheme != first.scheme or (location.scheme != "file" and location.bucket != first.bucket):
+                raise ConfigError(
+                    f"the objects of one data set are in one bucket; got {first.root} and {location.root}. Make a data "
+                    "set for each and join them with torch.utils.data.ConcatDataset or ChainDataset"
+                )
+        if first.scheme != "file":
+            return cls(_root_of(first), config, Listing.of_keys([location.key for location in locations]))
+        # A file's address has its directory for a root, so files of several directories need the one above them all.
+        directory = posixpath.commonpath([location.bucket for location in locations])
+        keys = []
+        for location in locations:
+            below = posixpath.relpath(location.bucket, directory)
+            keys.append(location.key if below == "." else f"{below}/{location.key}")
+        return cls(ObjectURI(scheme="file", bucket=directory), config, Listing.of_keys(keys))
+
+    @property
+    def store(self) -> Store:
+        """The store of this process, opened when it is first needed."""
+        if self._store is None:
+            self._store = open_store(self.root, self._config)
+        return self._store
+
+    def uri(self, position: int) -> str:
+        """The address of the object at a position of the listing."""
+        return self._base + self.listing.keys[position]
+
+    @property
+    def largest_bytes(self) -> int | None:
+        """The size of the largest object that this process has read; None before the first."""
+        return self._largest_bytes
+
+    def note_size(self, size_bytes: int) -> None:
+        """Remember the size of an object that was read."""
+        self._largest_bytes = max(size_bytes, self._largest_bytes or 0)
+
+    def submit_read(self, position: int) -> Future[ObjectData]:
+        """Begin to read a whole object."""
+        return self.store.submit_read(self.listing.keys[position], size_bytes=self.listing.size_bytes(position))
+
+    def open_lazily(self, position: int) -> ObjectReader:
+        """Open an object that is read in ranges when they are needed."""
+        return ObjectReader.lazy(
+            self.store,
+            self.listing.keys[position],
+            uri=self.uri(position),
+            size_bytes=self.listing.size_bytes(position),
+        )
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_store": None}
+
+
+def _root_of(location: ObjectURI) -> ObjectURI:
+    return ObjectURI(scheme=location.scheme, bucket=location.bucket)
