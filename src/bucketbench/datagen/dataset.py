@@ -1,0 +1,287 @@
+"""A data set that is there when the call returns: found, completed or made.
+
+Objects are made in runs of consecutive ones. A finished run leaves its entries beside the prefix, and when all runs
+have, the manifest is written and the entries are removed; so an interrupted call loses at most the runs it was in, the
+next one goes on from there, and the manifest's presence means that the data set is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from importlib.metadata import version
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from bucketbench.datagen.errors import DatagenError
+from bucketbench.datagen.images import check_sizes
+from bucketbench.datagen.location import DatasetLocation
+from bucketbench.datagen.manifest import Manifest, ManifestEntry
+from bucketbench.datagen.plan import PlannedObject, planned_objects
+from bucketbench.datagen.production import Run, produce
+from bucketbench.datagen.progress import Progress, ProgressReport
+from bucketbench.datagen.spec import DatasetSpec
+from torchbucket.config import StoreConfig
+from torchbucket.errors import ConfigError, NotFoundError
+from torchbucket.store import Store
+
+__all__ = ["ensure_dataset", "read_manifest"]
+
+# Small enough that an interruption costs seconds, large enough that recording it costs little: one small write in 64.
+_IMAGES_A_RUN: Final = 64
+_SHARDS_A_RUN: Final = 1
+
+
+def ensure_dataset(
+    uri: str,
+    spec: DatasetSpec,
+    *,
+    region: str | None = None,
+    endpoint: str | None = None,
+    path_style: bool | None = None,
+    anonymous: bool = False,
+    ca_bundle: str | None = None,
+    progress: Progress | None = None,
+    processes: int | None = None,
+    lock_directory: Path | None = None,
+) -> Manifest:
+    """Make sure that a data set lies under an address, and return its manifest.
+
+    What is there already and belongs to it is kept; what is missing, or has the wrong size, is made. The bytes depend
+    on the spec alone. Calls of several processes of one host for the same address wait for one another, so that two
+    sweeps that begin at once are fine. Must be called under ``if __name__ == "__main__"`` of a script, as everything
+    that starts processes.
+
+    Args:
+        uri: ``s3://bucket/prefix`` or ``file:///directory/prefix``, with or without a slash at its end.
+        spec: what to generate.
+        region: the bucket's region; None lets the client find it.
+        endpoint: URL of an S3-compatible service; None means the provider's own.
+        path_style: whether the bucket goes into the URL's path; None means with a custom endpoint only.
+        anonymous: send unsigned requests.
+        ca_bundle: PEM file of the certificates to trust.
+        progress: called from this thread after each run, and once when nothing was missing.
+        processes: how many processes make images; None means one a core, at most 16.
+        lock_directory: where the lock files lie; None means the user's own directory of temporary files.
+
+    Raises:
+        DatagenError: the bucket is missing or refuses, the address holds another data set or other objects, the spec
+            cannot be met, or a process died. Nothing that was there before is overwritten or removed.
+    """
+    config = _config(region, endpoint, path_style, anonymous, ca_bundle)
+    location = DatasetLocation.parse(uri, config)
+    check_sizes(spec)
+    with _locked(location, lock_directory), location.opened() as store:
+        return _Dataset(store, location, spec).ensure(progress, processes or min(os.cpu_count() or 1, 16))
+
+
+def read_manifest(
+    uri: str,
+    *,
+    region: str | None = None,
+    endpoint: str | None = None,
+    path_style: bool | None = None,
+    anonymous: bool = False,
+    ca_bundle: str | None = None,
+) -> Manifest:
+    """Read the manifest of the data set under an address; arguments as of ``ensure_dataset``.
+
+    Raises:
+        DatagenError: there is none, or it cannot be read.
+    """
+    config = _config(region, endpoint, path_style, anonymous, ca_bundle)
+    location = DatasetLocation.parse(uri, config)
+    with location.opened() as store:
+        manifest = _stored_manifest(store, location)
+    if manifest is None:
+        raise DatagenError(
+            f"{location.uri} has no manifest at {location.address_of(location.manifest_key)}: "
+            f"generate the data set with `bucketbench datagen --uri {location.uri}`, or correct the address"
+        )
+    return manifest
+
+
+class _Dataset:
+    """One call's view of a data set: what is planned, what is there, what is left to do."""
+
+    def __init__(self, store: Store, location: DatasetLocation, spec: DatasetSpec) -> None:
+        self._store = store
+        self._location = location
+        self._spec = spec
+        self._runs = list(_runs(spec))
+        self._planned = {planned.key: planned for run in self._runs for planned in run.objects}
+
+    def ensure(self, progress: Progress | None, processes: int) -> Manifest:
+        stored = _stored_manifest(self._store, self._location)
+        if stored is not None and stored.spec != self._spec:
+            raise self._other_data_set(stored.spec)
+        recorded = self._recorded() if stored is None else {entry.key: entry for entry in stored.entries}
+        present = self._present(is_new=stored is None and not recorded)
+        finished: dict[int, list[ManifestEntry]] = {}
+        for run in self._runs:
+            if all(planned.key in recorded and planned.key in present for planned in run.objects):
+                finished[run.number] = [recorded[planned.key] for planned in run.objects]
+        made_with = {name: version(name) for name in ("numpy", "pillow")}
+        if len(finished) == len(self._runs) and stored is not None:
+            self._report(progress, finished, found=finished)
+            return stored
+        self._make(finished, progress, processes)
+        entries = tuple(entry for run in self._runs for entry in finished[run.number])
+        manifest = Manifest(spec=self._spec, entries=entries, made_with=made_with)
+        self._store.write(self._location.manifest_key, manifest.to_bytes())
+        for info in list(self._store.list(self._location.parts_prefix)):
+            self._store.delete(info.key)
+        return manifest
+
+    def _recorded(self) -> dict[str, ManifestEntry]:
+        """The entries that finished runs of an interrupted call left."""
+        entries: dict[str, ManifestEntry] = {}
+        for info in list(self._store.list(self._location.parts_prefix)):
+            source = self._location.address_of(info.key)
+            part = Manifest.from_bytes(bytes(self._store.read(info.key).data), source=source)
+            if part.spec != self._spec:
+                raise self._other_data_set(part.spec)
+            entries.update((entry.key, entry) for entry in part.entries)
+        return entries
+
+    def _present(self, *, is_new: bool) -> set[str]:
+        """The keys of planned objects that are there with their right size; raise where foreign ones are.
+
+        An object of a planned name and another size is foreign too where no call has begun this data set before.
+        """
+        present: set[str] = set()
+        for info in self._store.list(self._location.prefix):
+            planned = self._planned.get(info.key.removeprefix(self._location.prefix))
+            if planned is None or (is_new and planned.size_bytes != info.size_bytes):
+                raise DatagenError(
+                    f"{self._location.uri} holds objects that do not belong to the data set, such as {info.key!r} of "
+                    f"{info.size_bytes} bytes; nothing was changed. Choose another prefix, or remove them first"
+                )
+            if planned.size_bytes == info.size_bytes:
+                present.add(planned.key)
+        return present
+
+    def _make(self, finished: dict[int, list[ManifestEntry]], progress: Progress | None, processes: int) -> None:
+        """Make the runs that are not finished and add them, recording each as it ends."""
+        found = dict(finished)
+        self._report(progress, finished, found=found)
+        todo = [run for run in self._runs if run.number not in finished]
+        if not todo:
+            return
+        for run, entries in _produced(self._location, self._spec, todo, processes=min(processes, len(todo))):
+            part = Manifest(spec=self._spec, entries=tuple(entries))
+            self._store.write(f"{self._location.parts_prefix}{run.number:09d}.jsonl", part.to_bytes())
+            finished[run.number] = entries
+            self._report(progress, finished, found=found)
+
+    def _report(
+        self,
+        progress: Progress | None,
+        finished: dict[int, list[ManifestEntry]],
+        *,
+        found: dict[int, list[ManifestEntry]],
+    ) -> None:
+        if progress is None:
+            return
+        progress(
+            ProgressReport(
+                objects_done=sum(len(entries) for entries in finished.values()),
+                objects_total=len(self._planned),
+                bytes_done=sum(entry.size_bytes for entries in finished.values() for entry in entries),
+                bytes_total=sum(planned.size_bytes for planned in self._planned.values()),
+                objects_found=sum(len(entries) for entries in found.values()),
+            )
+        )
+
+    def _other_data_set(self, other: DatasetSpec) -> DatagenError:
+        here, asked = other.to_json(), self._spec.to_json()
+        differences = ", ".join(
+            f"{name} {here[name]!r}, not {asked[name]!r}" for name in asked if here[name] != asked[name]
+        )
+        return DatagenError(
+            f"{self._location.uri} holds another data set: {differences}. Nothing was changed; choose another prefix, "
+            f"ask for the same data set, or remove it with {self._location.address_of(self._location.manifest_key)}"
+        )
+
+
+def _runs(spec: DatasetSpec) -> Iterator[Run]:
+    objects = planned_objects(spec)
+    length = _IMAGES_A_RUN if spec.shard_size_bytes is None else _SHARDS_A_RUN
+    number = 0
+    while run := tuple[PlannedObject, ...](islice(objects, length)):
+        yield Run(number=number, objects=run)
+        number += 1
+
+
+def _produced(
+    location: DatasetLocation, spec: DatasetSpec, runs: Iterable[Run], *, processes: int
+) -> Iterator[tuple[Run, list[ManifestEntry]]]:
+    """Make runs on several processes and yield each as it ends."""
+    # Spawned, since a fork would copy the store's threads and locks in whatever state they are.
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waiting = iter(runs)
+        going: dict[Future[list[ManifestEntry]], Run] = {}
+        try:
+            while True:
+                # Two a process are enough to keep all busy; a plan of millions need not be in the queue.
+                for run in islice(waiting, 2 * processes - len(going)):
+                    going[pool.submit(produce, location, spec, run)] = run
+                if not going:
+                    return
+                for future in wait(going, return_when=FIRST_COMPLETED).done:
+                    yield going.pop(future), future.result()
+        except BrokenProcessPool as error:
+            raise DatagenError(
+                f"a process that was making {location.uri} died (killed, or out of memory); what was finished is kept: "
+                f"run the same again, with fewer processes if memory is short"
+            ) from error
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _stored_manifest(store: Store, location: DatasetLocation) -> Manifest | None:
+    source = location.address_of(location.manifest_key)
+    try:
+        content = bytes(store.read(location.manifest_key).data)
+    except NotFoundError:
+        # Either the manifest or the bucket is missing; listing tells, since only the latter makes it fail.
+        next(iter(store.list(location.parts_prefix)), None)
+        return None
+    return Manifest.from_bytes(content, source=source)
+
+
+def _config(
+    region: str | None, endpoint: str | None, path_style: bool | None, anonymous: bool, ca_bundle: str | None
+) -> StoreConfig:
+    try:
+        return StoreConfig(
+            region=region, endpoint=endpoint, path_style=path_style, anonymous=anonymous, ca_bundle=ca_bundle
+        )
+    except ConfigError as error:
+        raise DatagenError(str(error)) from None
+
+
+@contextmanager
+def _locked(location: DatasetLocation, directory: Path | None) -> Iterator[None]:
+    """Hold the host-wide lock of an address, endpoint left out: two local servers may serve one directory."""
+    folder = directory or Path(tempfile.gettempdir()) / f"bucketbench-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = FileLock(folder / f"datagen-{hashlib.sha256(location.uri.encode()).hexdigest()[:32]}.lock")
+        lock.acquire()
+    except OSError as error:
+        raise DatagenError(f"cannot lock the data set {location.uri} in {folder}: {error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
