@@ -1,22 +1,58 @@
 """Raw records in, figures out: what a job measured, what its repeats say together, and which client won.
 
 Nothing here reads a file, prints, or knows Hydra, a client or a scenario by name. Every function is pure: safe in any
-thread, the same result for the same input, whatever its order.
+thread, and the same result for the same input.
 """
 
 from __future__ import annotations
 
+from bucketbench.statistics.bootstrap import (
+    CONFIDENCE,
+    MINIMUM_REPEATS,
+    Interval,
+    attainable_confidence,
+    median_interval,
+    ratio_interval,
+)
+from bucketbench.statistics.comparison import Comparison, Contest, Verdict, compare, hold_contest
 from bucketbench.statistics.figures import FIGURE_UNITS, GIB, MIB, ServerCounts, job_figures, unmeasured_figures
 from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
+from bucketbench.statistics.summary import (
+    FigureSummary,
+    IncomparableError,
+    MeasuredJob,
+    Role,
+    Status,
+    Summary,
+    summarise,
+)
 
 __all__ = [
+    "CONFIDENCE",
     "FIGURE_UNITS",
     "GIB",
     "MIB",
+    "MINIMUM_REPEATS",
     "P99_MINIMUM_OPERATIONS",
+    "Comparison",
+    "Contest",
+    "FigureSummary",
+    "IncomparableError",
+    "Interval",
+    "MeasuredJob",
+    "Role",
     "ServerCounts",
+    "Status",
+    "Summary",
+    "Verdict",
+    "attainable_confidence",
+    "compare",
+    "hold_contest",
     "job_figures",
     "median",
+    "median_interval",
     "percentile",
+    "ratio_interval",
+    "summarise",
     "unmeasured_figures",
 ]

@@ -30,5 +30,5 @@ def read_network() -> NetworkUsage | None:
         OSError,
         RuntimeError,
         AttributeError,
-    ):  # a sandbox without /proc/net/dev; None on a host without interfaces
+    ):  # no /proc/net/dev, or no interface
         return None

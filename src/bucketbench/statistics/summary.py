@@ -1,0 +1,194 @@
+"""The repeats of one client with one set of parameters, taken together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from bucketbench.errors import BucketbenchError
+from bucketbench.records import Figure
+from bucketbench.statistics.bootstrap import MINIMUM_REPEATS, Interval, median_interval
+from bucketbench.statistics.figures import FIGURE_UNITS
+from bucketbench.statistics.percentiles import median
+
+__all__ = ["FigureSummary", "IncomparableError", "MeasuredJob", "Role", "Status", "Summary", "summarise"]
+
+
+class IncomparableError(BucketbenchError):
+    """Results were put together that do not measure the same thing; the message says what differs."""
+
+
+class Role(StrEnum):
+    """What a client is in a comparison."""
+
+    CONTESTANT = "contestant"  # may win
+    REFERENCE = "reference"  # shows what is possible, and neither wins nor loses
+
+
+class Status(StrEnum):
+    """How the repeats of a client went."""
+
+    OK = "ok"
+    PARTIAL = "partial"  # some repeats failed
+    FAILED = "failed"  # all did
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredJob:
+    """One job, as far as statistics need to know it.
+
+    Args:
+        scenario: its scenario.
+        client: the client's name.
+        role: whether the client takes part in the contest.
+        parameters: what distinguishes the job but the client and the repeat: dotted name to value.
+        repeat: the number of the repeat; jobs of the same repeat ran next to each other.
+        figures: its figures by name.
+        failure: why it failed, None where it did not.
+    """
+
+    scenario: str
+    client: str
+    role: Role = Role.CONTESTANT
+    parameters: Mapping[str, Any]
+    repeat: int
+    figures: Mapping[str, Figure]
+    failure: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FigureSummary:
+    """One figure over the repeats that succeeded.
+
+    Args:
+        unit: its unit.
+        by_repeat: its value in each repeat that has one.
+        reason: why no repeat has a value, None where one does.
+    """
+
+    unit: str
+    by_repeat: Mapping[int, float]
+    reason: str | None = None
+
+    @property
+    def median(self) -> float | None:
+        """The median over the repeats; None without a value."""
+        return median(self.by_repeat.values()) if self.by_repeat else None
+
+    @property
+    def spread(self) -> float | None:
+        """The greatest distance of a repeat from the median; None with fewer than two values.
+
+        So *median ± spread* holds every repeat. A run has a handful of repeats, of which a quartile or a standard
+        deviation would say little, and of which none should be hidden. *Source*: our choice.
+        """
+        middle = self.median
+        if middle is None or len(self.by_repeat) < 2:
+            return None
+        return max(abs(value - middle) for value in self.by_repeat.values())
+
+    def interval(self) -> Interval | None:
+        """The bootstrap interval of the median; None with fewer than ``MINIMUM_REPEATS`` values."""
+        if len(self.by_repeat) < MINIMUM_REPEATS:
+            return None
+        return median_interval(list(self.by_repeat.values()))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """All repeats of one client with one set of parameters; figures are those of the repeats that succeeded.
+
+    Args:
+        scenario: the scenario.
+        client: the client's name.
+        role: whether it takes part in the contest.
+        parameters: what its jobs have in common.
+        repeats: number of its jobs.
+        failures: the reason of each that failed.
+        figures: every figure by name.
+        errors: samples that failed in all repeats together, failed repeats included.
+    """
+
+    scenario: str
+    client: str
+    role: Role
+    parameters: Mapping[str, Any]
+    repeats: int
+    failures: Sequence[str]
+    figures: Mapping[str, FigureSummary]
+    errors: Figure
+
+    @property
+    def status(self) -> Status:
+        """How its repeats went."""
+        if not self.failures:
+            return Status.OK
+        return Status.FAILED if len(self.failures) == self.repeats else Status.PARTIAL
+
+
+def summarise(jobs: Iterable[MeasuredJob]) -> list[Summary]:
+    """Put the repeats of each client and parameter set together, in the order in which each first appears.
+
+    Raises:
+        IncomparableError: where two jobs of one client and parameter set have the same repeat, so that something else
+            distinguishes them, or where a figure's unit changes.
+    """
+    groups: dict[tuple[str, str, str], list[MeasuredJob]] = {}
+    for job in jobs:
+        key = (job.scenario, job.client, json.dumps(job.parameters, sort_keys=True, default=str))
+        groups.setdefault(key, []).append(job)
+    return [_summary(group) for group in groups.values()]
+
+
+def _summary(jobs: Sequence[MeasuredJob]) -> Summary:
+    first = jobs[0]
+    repeats = sorted(job.repeat for job in jobs)
+    if len(set(repeats)) != len(repeats):
+        twice = next(repeat for repeat in repeats if repeats.count(repeat) > 1)
+        raise IncomparableError(
+            f"repeat {twice} of client {first.client!r} is there more than once with the same parameters "
+            f"{dict(first.parameters)}: sweep repeat= to repeat a job, and give what else differs a parameter"
+        )
+    succeeded = [job for job in jobs if job.failure is None]
+    names = [*FIGURE_UNITS, *sorted({name for job in jobs for name in job.figures} - FIGURE_UNITS.keys())]
+    return Summary(
+        scenario=first.scenario,
+        client=first.client,
+        role=first.role,
+        parameters=first.parameters,
+        repeats=len(jobs),
+        failures=tuple(job.failure for job in jobs if job.failure is not None),
+        figures={name: _figure_summary(name, succeeded) for name in names},
+        errors=_all_errors(jobs),
+    )
+
+
+def _figure_summary(name: str, succeeded: Sequence[MeasuredJob]) -> FigureSummary:
+    figures = {job.repeat: job.figures[name] for job in succeeded if name in job.figures}
+    units = {figure.unit for figure in figures.values()}
+    if len(units) > 1:
+        raise IncomparableError(f"{name} is measured in {' and in '.join(sorted(units))}: these cannot be put together")
+    unit = units.pop() if units else FIGURE_UNITS.get(name, "")
+    by_repeat = {repeat: figure.value for repeat, figure in sorted(figures.items()) if figure.value is not None}
+    if by_repeat:
+        return FigureSummary(unit=unit, by_repeat=by_repeat)
+    if not succeeded:
+        return FigureSummary(unit=unit, by_repeat={}, reason="no repeat succeeded")
+    return FigureSummary(unit=unit, by_repeat={}, reason=_reasons(figures.values()))
+
+
+def _all_errors(jobs: Sequence[MeasuredJob]) -> Figure:
+    figures = [job.figures["errors"] for job in jobs if "errors" in job.figures]
+    counted = [figure.value for figure in figures if figure.value is not None]
+    unit = FIGURE_UNITS["errors"]
+    if counted:
+        return Figure(unit=unit, value=sum(counted))
+    return Figure(unit=unit, reason=_reasons(figures))
+
+
+def _reasons(figures: Iterable[Figure]) -> str:
+    reasons = dict.fromkeys(figure.reason for figure in figures if figure.reason is not None)
+    return "; ".join(reasons) or "the results do not have it"
