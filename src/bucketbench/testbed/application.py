@@ -1,0 +1,223 @@
+"""The ASGI application: admin route or dialect, counted, and shaped by the network model."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from contextlib import nullcontext
+from itertools import count
+from typing import Any
+
+from bucketbench.testbed.admin import ADMIN_PATH, Admin
+from bucketbench.testbed.counters import Counters
+from bucketbench.testbed.deadlines import Deadlines
+from bucketbench.testbed.messages import Body, ContentSlice, Disconnected, Request, Response, parse_query
+from bucketbench.testbed.network import NetworkModel
+from bucketbench.testbed.objects import Buckets
+from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.s3.service import S3Service, error_response
+from bucketbench.testbed.shaping import Network, Transfer
+
+__all__ = ["Application"]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+AsgiReceive = Callable[[], Awaitable[Message]]
+AsgiSend = Callable[[Message], Awaitable[None]]
+
+_PIECE_BYTES = 1 << 20
+"""What is sent at once where no bandwidth applies and the content does not lie in memory in one piece."""
+
+_DRAIN_LIMIT_BYTES = 1 << 20
+"""An unread body up to this size is read and thrown away so that the connection can go on; a longer one closes it. *Source*: ours."""
+
+
+class Application:
+    """The testbed as an ASGI 3 application (`http` and `lifespan` scopes). One event loop owns it.
+
+    Args:
+        buckets: what is served.
+        network: the model to begin with.
+        base_hosts: host names before which a bucket's name may stand.
+    """
+
+    def __init__(
+        self, buckets: Buckets, *, network: NetworkModel, base_hosts: Collection[str] = ("localhost",)
+    ) -> None:
+        self.buckets = buckets
+        self.counters = Counters()
+        self._model = network
+        self._deadlines: Deadlines | None = None
+        self._network: Network | None = None
+        self._s3 = S3Service(buckets, base_hosts=base_hosts)
+        self._admin = Admin(
+            counters=self.counters, buckets=buckets, network=lambda: self._model, set_network=self.set_network
+        )
+        self._request_ids = count(1)
+
+    @property
+    def unshaped(self) -> bool:
+        """Whether the network model is off."""
+        return self._network is None
+
+    def set_network(self, model: NetworkModel) -> None:
+        """Shapes requests that begin from now on by another model. Call it on the loop that serves."""
+        if self._deadlines is None:
+            self._deadlines = Deadlines(asyncio.get_running_loop())
+        self._model = model
+        self._network = None if model.off else Network(model, self._deadlines)
+
+    def close(self) -> None:
+        """Frees the timer and ends use of the holder."""
+        if self._deadlines is not None:
+            self._deadlines.close()
+            self._deadlines = None
+        self.buckets.holder.close()
+
+    async def __call__(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
+        """Serves one request, or the server's start and end."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            try:
+                await self._serve(scope, receive, send)
+            except Disconnected:
+                self.counters.disconnected += 1
+
+    async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self.set_network(self._model)
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _serve(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
+        raw_path: bytes = scope["raw_path"]
+        is_admin = raw_path.startswith(ADMIN_PATH.encode() + b"/")
+        network = None if is_admin else self._network
+        arrived_s = time.monotonic()
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        length_bytes = _body_length_bytes(headers)
+        body = Body(self._receiver(receive, network, length_bytes), length_bytes=length_bytes)
+        request = Request(
+            method=scope["method"],
+            raw_path=raw_path,
+            query={},
+            headers=headers,
+            body=body,
+            id=f"{next(self._request_ids):016X}",
+        )
+        try:
+            request.query = parse_query(scope["query_string"])
+        except ValueError:
+            operation, response = "unknown", error_response(S3Error("InvalidURI"), request)
+        else:
+            if is_admin:
+                operation, response = "", await self._admin.answer(request)
+            else:
+                operation, response = await self._s3.answer(request)
+        if not is_admin:
+            self.counters.requests[operation] += 1
+            if response.status >= 400:
+                self.counters.errors[response.status] += 1
+        if body.started:
+            arrived_s = time.monotonic()
+        closes = not body.exhausted and not await _drain(body, headers)
+        if network is not None:
+            await network.first_byte(arrived_s)
+        await self._send(request, response, network, send, closes=closes, counted=not is_admin)
+
+    def _receiver(
+        self, receive: AsgiReceive, network: Network | None, length_bytes: int | None
+    ) -> Callable[[], Awaitable[tuple[bytes, bool]]]:
+        """Returns a function that yields the body as the model's link would carry it."""
+        transfer: Transfer | None = None if network is None else network.upload(length_bytes)
+
+        async def next_piece() -> tuple[bytes, bool]:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                if transfer is not None:
+                    transfer.end()
+                raise Disconnected
+            piece: bytes = message.get("body", b"")
+            more: bool = message.get("more_body", False)
+            self.counters.bytes_in += len(piece)
+            if transfer is not None:
+                if piece:
+                    transfer.begin()
+                    await transfer.due(len(piece))
+                if not more:
+                    transfer.end()
+            return piece, more
+
+        return next_piece
+
+    async def _send(
+        self,
+        request: Request,
+        response: Response,
+        network: Network | None,
+        send: AsgiSend,
+        *,
+        closes: bool,
+        counted: bool,
+    ) -> None:
+        headers = response.headers
+        if response.status not in (204, 304):
+            headers = [*headers, (b"content-length", b"%d" % response.length_bytes)]
+        if closes:
+            headers = [*headers, (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        body = response.body
+        if request.method == "HEAD" or response.status in (204, 304):
+            body = b""
+        size_bytes = len(body) if isinstance(body, bytes) else body.stop - body.start
+        transfer = None if network is None else network.download(size_bytes)
+        with transfer or nullcontext():
+            if isinstance(body, bytes):
+                if transfer is not None:
+                    await transfer.due(size_bytes)
+                await send({"type": "http.response.body", "body": body})
+            else:
+                await _send_content(body, transfer, send)
+        if counted:
+            self.counters.bytes_out += size_bytes
+
+
+async def _send_content(body: ContentSlice, transfer: Transfer | None, send: AsgiSend) -> None:
+    whole = body.content.view()
+    if transfer is None and whole is not None:
+        piece = whole if len(whole) == body.stop - body.start else memoryview(whole)[body.start : body.stop]
+        await send({"type": "http.response.body", "body": piece})
+        return
+    at = body.start
+    while at < body.stop:
+        piece_bytes = _PIECE_BYTES if transfer is None else transfer.piece_bytes
+        for piece in body.content.pieces(at, min(body.stop, at + piece_bytes), piece_bytes):
+            if transfer is not None:
+                await transfer.due(len(piece))
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            at += len(piece)
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _body_length_bytes(headers: dict[str, str]) -> int | None:
+    """Returns the length of the body as sent, 0 where there is none, None where it is chunked."""
+    if "transfer-encoding" in headers:
+        return None
+    text = headers.get("content-length", "0")
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+async def _drain(body: Body, headers: dict[str, str]) -> bool:
+    """Reads a body that nobody wanted, so that the next request can follow; returns False where that would not do."""
+    if headers.get("expect", "").lower() == "100-continue" and not body.started:
+        return False  # The client has not sent it, and must not.
+    if body.length_bytes is None or body.length_bytes > _DRAIN_LIMIT_BYTES:
+        return False
+    async for _ in body.chunks():
+        pass
+    return True

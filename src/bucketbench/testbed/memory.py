@@ -1,0 +1,117 @@
+"""Objects held in memory: the default, and the faster holder."""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from bucketbench.testbed.digests import digests_of
+from bucketbench.testbed.objects import Content, Received, StoredObject
+
+__all__ = ["MemoryContent", "MemoryHolder", "MemoryIncoming"]
+
+_OFF_LOOP_BYTES = 1 << 20
+"""Bodies from this size are joined and hashed in a thread. *Source*: MD5 of 1 MiB takes about 1.6 ms, during which the loop serves no one."""
+
+
+class MemoryContent:
+    """Bytes in one or more segments, so that completing an upload copies nothing."""
+
+    __slots__ = ("_segments", "_starts", "size_bytes")
+
+    def __init__(self, segments: Sequence[bytes]) -> None:
+        self._segments = tuple(segment for segment in segments if segment)
+        *starts, self.size_bytes = accumulate((len(segment) for segment in self._segments), initial=0)
+        self._starts = tuple(starts)
+
+    @property
+    def segments(self) -> tuple[bytes, ...]:
+        """The segments, none of them empty."""
+        return self._segments
+
+    def view(self) -> bytes | None:
+        """Returns the whole when it is one segment."""
+        if len(self._segments) == 1:
+            return self._segments[0]
+        return None if self._segments else b""
+
+    def pieces(self, start: int, stop: int, piece_bytes: int) -> Iterator[bytes | memoryview]:
+        """Yields views, never copies."""
+        index = bisect_right(self._starts, start) - 1
+        while start < stop:
+            segment = self._segments[index]
+            begin = start - self._starts[index]
+            end = min(len(segment), begin + piece_bytes, begin + stop - start)
+            yield segment if end - begin == len(segment) else memoryview(segment)[begin:end]
+            start += end - begin
+            if end == len(segment):
+                index += 1
+
+    def release(self) -> None:
+        """Nothing to do: memory goes with the last reference."""
+
+
+class MemoryIncoming:
+    """Collects a body."""
+
+    __slots__ = ("_chunks", "_size_bytes")
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._size_bytes = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+        self._chunks.append(chunk)
+        self._size_bytes += len(chunk)
+
+    async def finish(self, algorithms: Sequence[str] = ()) -> Received:
+        """Returns the body in one piece."""
+        names = tuple({"md5", *algorithms})
+        if self._size_bytes < _OFF_LOOP_BYTES:
+            return self._join(names)
+        return await asyncio.to_thread(self._join, names)
+
+    def _join(self, algorithms: Sequence[str]) -> Received:
+        whole = b"".join(self._chunks)
+        self._chunks = []
+        return Received(content=MemoryContent([whole]), digests=digests_of([whole], algorithms))
+
+    def discard(self) -> None:
+        """Forgets the body."""
+        self._chunks = []
+
+
+class MemoryHolder:
+    """Keeps everything in this process, and nothing after it."""
+
+    def load(self) -> Iterable[tuple[str, float, Iterable[StoredObject]]]:
+        """Yields nothing: memory is empty at the start."""
+        return ()
+
+    def create_bucket(self, name: str) -> None:
+        """Nothing to do: the model's own dictionary is the bucket."""
+
+    def delete_bucket(self, name: str) -> None:
+        """Nothing to do."""
+
+    def receive(self) -> MemoryIncoming:
+        """Starts to take a body in."""
+        return MemoryIncoming()
+
+    async def join(self, contents: Sequence[Content]) -> Content:
+        """Returns the contents' segments as one content, without copying."""
+        segments: list[bytes] = []
+        for content in contents:
+            assert isinstance(content, MemoryContent), "a memory holder joins only what it received"
+            segments.extend(content.segments)
+        return MemoryContent(segments)
+
+    def publish(self, bucket: str, found: StoredObject) -> None:
+        """Nothing to do."""
+
+    def remove(self, bucket: str, key: str) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing to do."""

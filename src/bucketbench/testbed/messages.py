@@ -1,0 +1,102 @@
+"""Requests and responses as a dialect sees them, apart from ASGI and from the network model."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
+
+from bucketbench.testbed.objects import Content
+
+__all__ = ["Body", "BodyTooLarge", "ContentSlice", "Disconnected", "Request", "Response", "parse_query"]
+
+Receive = Callable[[], Awaitable[tuple[bytes, bool]]]
+"""Returns the next bytes of a request's body and whether more will come; raises Disconnected."""
+
+
+class Disconnected(Exception):
+    """The client went away before its request was complete."""
+
+
+class BodyTooLarge(Exception):
+    """A body that must be held whole is larger than its limit."""
+
+
+class Body:
+    """The body of a request, read once, piece by piece."""
+
+    def __init__(self, receive: Receive, *, length_bytes: int | None = None) -> None:
+        self._receive = receive
+        self.length_bytes = length_bytes
+        self.exhausted = length_bytes == 0
+        self.started = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yields what is left of the body as it arrives; raises Disconnected."""
+        while not self.exhausted:
+            self.started = True
+            chunk, more = await self._receive()
+            self.exhausted = not more
+            if chunk:
+                yield chunk
+
+    async def read(self, limit_bytes: int) -> bytes:
+        """Returns what is left of the body; raises BodyTooLarge above the limit."""
+        collected = bytearray()
+        async for chunk in self.chunks():
+            collected += chunk
+            if len(collected) > limit_bytes:
+                raise BodyTooLarge(f"more than {limit_bytes} bytes")
+        return bytes(collected)
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Request:
+    """One request: header names in lower case, `raw_path` as it was sent, undecoded, `query` decoded."""
+
+    method: str
+    raw_path: bytes
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Body
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContentSlice:
+    """The bytes of a content from `start` to before `stop`, as a response's body."""
+
+    content: Content
+    start: int
+    stop: int
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Response:
+    """One response. `content_length` is stated apart from the body for an answer to HEAD."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    body: bytes | ContentSlice = b""
+    content_length: int | None = None
+
+    @property
+    def length_bytes(self) -> int:
+        """Length of the body that is stated in Content-Length."""
+        if self.content_length is not None:
+            return self.content_length
+        if isinstance(self.body, bytes):
+            return len(self.body)
+        return self.body.stop - self.body.start
+
+
+def parse_query(query_string: bytes) -> dict[str, str]:
+    """Returns the parameters of a query; a name without `=` has an empty value, `+` is a space, the first of equals counts.
+
+    Raises UnicodeDecodeError (a ValueError) where the decoded bytes are not UTF-8.
+    """
+    parameters: dict[str, str] = {}
+    for item in query_string.split(b"&"):
+        if item:
+            name, _, value = item.partition(b"=")
+            decoded = unquote_to_bytes(value.replace(b"+", b" ")).decode()
+            parameters.setdefault(unquote_to_bytes(name.replace(b"+", b" ")).decode(), decoded)
+    return parameters

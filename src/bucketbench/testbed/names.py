@@ -1,0 +1,147 @@
+"""Names in the order of their UTF-8 bytes, and the listing of them by prefix and delimiter that every dialect needs."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+__all__ = ["NamePage", "SortedNames", "list_names", "successor"]
+
+_CHUNK_NAMES = 1024
+"""Names a chunk is built with; it splits at twice that. *Source*: 2,048 pointers are 16 KiB, which insert moves in under 1 µs."""
+
+_SURROGATES = range(0xD800, 0xE000)
+_LAST_CODE_POINT = 0x10FFFF
+
+
+class SortedNames:
+    """Keeps names sorted, so that a listing starts anywhere in O(log n) and a PUT costs no sort.
+
+    Python compares strings by code point, which is the order of their UTF-8 bytes. Not thread-safe: one event loop owns it.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        ordered = sorted(set(names))
+        self._chunks = [ordered[i : i + _CHUNK_NAMES] for i in range(0, len(ordered), _CHUNK_NAMES)]
+        self._last = [chunk[-1] for chunk in self._chunks]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def add(self, name: str) -> None:
+        """Puts a name in its place; a name already there changes nothing."""
+        if not self._chunks:
+            self._chunks, self._last = [[name]], [name]
+            return
+        index = min(bisect_left(self._last, name), len(self._last) - 1)
+        chunk = self._chunks[index]
+        place = bisect_left(chunk, name)
+        if place < len(chunk) and chunk[place] == name:
+            return
+        chunk.insert(place, name)
+        if len(chunk) > 2 * _CHUNK_NAMES:
+            self._chunks[index : index + 1] = [chunk[:_CHUNK_NAMES], chunk[_CHUNK_NAMES:]]
+            self._last[index : index + 1] = [chunk[_CHUNK_NAMES - 1], chunk[-1]]
+        else:
+            self._last[index] = chunk[-1]
+
+    def discard(self, name: str) -> None:
+        """Takes a name out; a name that is not there changes nothing."""
+        index = bisect_left(self._last, name)
+        if index == len(self._last):
+            return
+        chunk = self._chunks[index]
+        place = bisect_left(chunk, name)
+        if chunk[place] != name:
+            return
+        del chunk[place]
+        if chunk:
+            self._last[index] = chunk[-1]
+        else:
+            del self._chunks[index], self._last[index]
+
+    def from_name(self, start: str) -> Iterator[str]:
+        """Yields the names that are `start` or after it, in order. The names must not change while it is consumed."""
+        index = bisect_left(self._last, start)
+        if index == len(self._last):
+            return
+        chunk = self._chunks[index]
+        for place in range(bisect_left(chunk, start), len(chunk)):
+            yield chunk[place]
+        for later in self._chunks[index + 1 :]:
+            yield from later
+
+    def __iter__(self) -> Iterator[str]:
+        return self.from_name("")
+
+
+def successor(prefix: str) -> str | None:
+    """Returns the smallest string after every string that begins with `prefix`, or None where there is none."""
+    while prefix:
+        point = ord(prefix[-1]) + 1
+        if point in _SURROGATES:
+            point = _SURROGATES.stop
+        if point <= _LAST_CODE_POINT:
+            return prefix[:-1] + chr(point)
+        prefix = prefix[:-1]
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamePage:
+    """One page of a listing: names and common prefixes, each sorted, and where the next page starts.
+
+    `last` is the greatest entry of the page, name or common prefix: pass it as `after` for the next page.
+    """
+
+    names: list[str]
+    common_prefixes: list[str]
+    truncated: bool
+    last: str
+
+
+def list_names(names: SortedNames, *, prefix: str = "", delimiter: str = "", after: str = "", limit: int) -> NamePage:
+    """Lists the names that begin with `prefix`, rolling up those that contain `delimiter` beyond it.
+
+    An entry is a name or a common prefix; only entries greater than `after` appear, so a common prefix that `after` lies
+    in does not appear again. Cost: O(log n) an entry, whatever lies under a common prefix.
+
+    Args:
+        names: all names of the bucket.
+        prefix: plain text that a name must begin with.
+        delimiter: text that ends a common prefix; empty for no rolling up.
+        after: lists only entries greater than this; empty for all.
+        limit: the most entries in the page; 0 gives an empty page that claims to be complete, as S3 does.
+    """
+    found: list[str] = []
+    common_prefixes: list[str] = []
+    last = ""
+    if limit <= 0:
+        return NamePage(names=found, common_prefixes=common_prefixes, truncated=False, last=last)
+
+    def rolled_up(name: str) -> str | None:
+        cut = name.find(delimiter, len(prefix)) if delimiter else -1
+        return name[: cut + len(delimiter)] if cut >= 0 else None
+
+    start: str | None = max(prefix, after)
+    if after.startswith(prefix) and (inside := rolled_up(after)) is not None:
+        start = successor(inside)
+    while start is not None:
+        restart: str | None = None
+        for name in names.from_name(start):
+            if not name.startswith(prefix):
+                break
+            if name == after:
+                continue
+            group = rolled_up(name)
+            if len(found) + len(common_prefixes) == limit:
+                return NamePage(names=found, common_prefixes=common_prefixes, truncated=True, last=last)
+            if group is None:
+                found.append(name)
+                last = name
+            else:
+                common_prefixes.append(group)
+                last = group
+                restart = successor(group)
+                break
+        start = restart
+    return NamePage(names=found, common_prefixes=common_prefixes, truncated=False, last=last)

@@ -1,0 +1,372 @@
+"""Buckets, objects and open uploads as every dialect sees them: no HTTP, no XML, no network model.
+
+A dialect (S3 here, GCS beside it) translates requests into calls of `Buckets` and its errors into the provider's own.
+Everything runs on one event loop; a precondition and the change that depends on it happen without an `await` between,
+so a conditional write is atomic.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from bucketbench.testbed.names import NamePage, SortedNames, list_names
+
+__all__ = [
+    "Attributes",
+    "Bucket",
+    "BucketExists",
+    "BucketMissing",
+    "BucketNotEmpty",
+    "Buckets",
+    "Check",
+    "Content",
+    "Holder",
+    "Incoming",
+    "InvalidBucketName",
+    "ModelError",
+    "Part",
+    "Received",
+    "StoredObject",
+    "Upload",
+    "UploadMissing",
+]
+
+_BUCKET_NAME = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
+"""*Source*: Amazon S3 bucket naming rules: 3 to 63 of a-z 0-9 . -, no address of IPv4 form, no two dots side by side."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[str, str]:
+    """Returns the one empty mapping that a million objects without metadata share."""
+    return _NOTHING
+
+
+class ModelError(Exception):
+    """An operation the model refuses; a dialect turns it into its provider's error."""
+
+
+class InvalidBucketName(ModelError):
+    """The name breaks the naming rules."""
+
+
+class BucketMissing(ModelError):
+    """No bucket has this name."""
+
+
+class BucketExists(ModelError):
+    """A bucket has this name already."""
+
+
+class BucketNotEmpty(ModelError):
+    """The bucket still has objects."""
+
+
+class UploadMissing(ModelError):
+    """No open upload has this id, in this bucket, for this key."""
+
+
+class Content(Protocol):
+    """Bytes that do not change, wherever they are held."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the whole."""
+
+    def view(self) -> memoryview | bytes | None:
+        """Returns the whole without copying, or None where it does not lie in memory in one piece."""
+
+    def pieces(self, start: int, stop: int, piece_bytes: int) -> Iterator[bytes | memoryview]:
+        """Yields the bytes from `start` to before `stop` in pieces of at most `piece_bytes`."""
+
+    def release(self) -> None:
+        """Frees what was never published, or a part that is no longer needed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Received:
+    """A body that arrived whole: its content, and its digests by algorithm name (always `md5`)."""
+
+    content: Content
+    digests: Mapping[str, bytes]
+
+
+class Incoming(Protocol):
+    """A body that is arriving. Ends with `finish` or `discard`."""
+
+    def write(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+
+    async def finish(self, algorithms: Sequence[str] = ()) -> Received:
+        """Returns the whole, with its MD5 and the `hashlib` or `crc32` digests asked for."""
+
+    def discard(self) -> None:
+        """Forgets the body, leaving nothing behind."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attributes:
+    """What a writer says about an object beside its bytes; kept and returned unchanged.
+
+    `headers` are the content headers by lower-case name, `metadata` the user's own; `checksums` are base64 texts by algorithm
+    name, and `checksum_type` says whether they cover the whole object or its parts' checksums.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=_nothing)
+    metadata: Mapping[str, str] = field(default_factory=_nothing)
+    checksums: Mapping[str, str] = field(default_factory=_nothing)
+    checksum_type: str = "FULL_OBJECT"
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class StoredObject:
+    """One version of one object. Never changed once published, save for `prepared`.
+
+    `prepared` is a cache that belongs to whoever serves the object (response headers built once).
+    """
+
+    key: str
+    content: Content
+    etag: str
+    modified_s: float
+    attributes: Attributes = field(default_factory=Attributes)
+    part_sizes_bytes: tuple[int, ...] = ()
+    prepared: object = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the object."""
+        return self.content.size_bytes
+
+
+Check = Callable[[StoredObject | None], None]
+"""A precondition: called with the current object, or None, right before a change; raises to prevent it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One part of an open upload."""
+
+    number: int
+    content: Content
+    etag: str
+    modified_s: float
+    checksums: Mapping[str, str] = field(default_factory=_nothing)
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Upload:
+    """An open multipart upload."""
+
+    id: str
+    key: str
+    attributes: Attributes
+    created_s: float
+    checksum_algorithm: str | None = None
+    parts: dict[int, Part] = field(default_factory=dict)
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Bucket:
+    """A bucket: its objects by key, the sorted keys, its open uploads by id."""
+
+    name: str
+    created_s: float
+    objects: dict[str, StoredObject] = field(default_factory=dict)
+    names: SortedNames = field(default_factory=SortedNames)
+    uploads: dict[str, Upload] = field(default_factory=dict)
+
+    def list(self, *, prefix: str, delimiter: str, after: str, limit: int) -> NamePage:
+        """Returns one page of keys; see `list_names`."""
+        return list_names(self.names, prefix=prefix, delimiter=delimiter, after=after, limit=limit)
+
+    def upload(self, upload_id: str, key: str) -> Upload:
+        """Returns the open upload with this id for this key; raises UploadMissing."""
+        upload = self.uploads.get(upload_id)
+        if upload is None or upload.key != key:
+            raise UploadMissing(upload_id)
+        return upload
+
+
+class Holder(Protocol):
+    """Where bytes are kept: in memory, or in a directory. Knows nothing of listing, uploads or protocols."""
+
+    def load(self) -> Iterable[tuple[str, float, Iterable[StoredObject]]]:
+        """Yields the buckets that exist from before: name, creation time and objects."""
+
+    def create_bucket(self, name: str) -> None:
+        """Makes room for a bucket's objects."""
+
+    def delete_bucket(self, name: str) -> None:
+        """Removes an empty bucket."""
+
+    def receive(self) -> Incoming:
+        """Starts to take a body in."""
+
+    async def join(self, contents: Sequence[Content]) -> Content:
+        """Returns one content that is these, one after another. The originals may be released afterwards."""
+
+    def publish(self, bucket: str, found: StoredObject) -> None:
+        """Makes an object durable under its key, at once or not at all."""
+
+    def remove(self, bucket: str, key: str) -> None:
+        """Removes what was published under a key."""
+
+    def close(self) -> None:
+        """Ends use; unfinished bodies are gone afterwards."""
+
+
+class Buckets:
+    """All buckets of one testbed. Not thread-safe: one event loop owns it."""
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        self._buckets: dict[str, Bucket] = {}
+        for name, created_s, objects in holder.load():
+            by_key = {found.key: found for found in objects}
+            self._buckets[name] = Bucket(name=name, created_s=created_s, objects=by_key, names=SortedNames(by_key))
+
+    def __iter__(self) -> Iterator[Bucket]:
+        return iter(sorted(self._buckets.values(), key=lambda bucket: bucket.name))
+
+    def find(self, name: str) -> Bucket | None:
+        """Returns the bucket, or None."""
+        return self._buckets.get(name)
+
+    def bucket(self, name: str) -> Bucket:
+        """Returns the bucket; raises BucketMissing."""
+        found = self._buckets.get(name)
+        if found is None:
+            raise BucketMissing(name)
+        return found
+
+    def create_bucket(self, name: str) -> Bucket:
+        """Makes an empty bucket; raises InvalidBucketName or BucketExists."""
+        if not _BUCKET_NAME.match(name):
+            raise InvalidBucketName(name)
+        if name in self._buckets:
+            raise BucketExists(name)
+        self.holder.create_bucket(name)
+        bucket = self._buckets[name] = Bucket(name=name, created_s=time.time())
+        return bucket
+
+    def delete_bucket(self, name: str) -> None:
+        """Removes an empty bucket and its open uploads; raises BucketMissing or BucketNotEmpty."""
+        bucket = self.bucket(name)
+        if bucket.objects:
+            raise BucketNotEmpty(name)
+        for upload_id in list(bucket.uploads):
+            self._drop_upload(bucket, upload_id)
+        self.holder.delete_bucket(name)
+        del self._buckets[name]
+
+    def put(
+        self,
+        bucket: Bucket,
+        key: str,
+        *,
+        content: Content,
+        etag: str,
+        attributes: Attributes,
+        part_sizes_bytes: tuple[int, ...] = (),
+        check: Check | None = None,
+    ) -> StoredObject:
+        """Publishes an object under a key, replacing any there, if `check` does not raise.
+
+        The content is released when `check` raises or the bucket was deleted meanwhile.
+        """
+        try:
+            if self._buckets.get(bucket.name) is not bucket:
+                raise BucketMissing(bucket.name)
+            if check is not None:
+                check(bucket.objects.get(key))
+            found = StoredObject(
+                key=key,
+                content=content,
+                etag=etag,
+                modified_s=time.time(),
+                attributes=attributes,
+                part_sizes_bytes=part_sizes_bytes,
+            )
+            self.holder.publish(bucket.name, found)
+        except BaseException:
+            content.release()
+            raise
+        bucket.objects[key] = found
+        bucket.names.add(key)
+        return found
+
+    def delete(self, bucket: Bucket, key: str, *, check: Check | None = None) -> bool:
+        """Removes an object if `check` does not raise; returns whether there was one."""
+        current = bucket.objects.get(key)
+        if check is not None:
+            check(current)
+        if current is None:
+            return False
+        self.holder.remove(bucket.name, key)
+        del bucket.objects[key]
+        bucket.names.discard(key)
+        return True
+
+    def create_upload(
+        self, bucket: Bucket, key: str, *, attributes: Attributes, checksum_algorithm: str | None = None
+    ) -> Upload:
+        """Opens a multipart upload."""
+        upload = Upload(
+            id=uuid.uuid4().hex,
+            key=key,
+            attributes=attributes,
+            created_s=time.time(),
+            checksum_algorithm=checksum_algorithm,
+        )
+        bucket.uploads[upload.id] = upload
+        return upload
+
+    def put_part(self, bucket: Bucket, upload: Upload, part: Part) -> None:
+        """Adds a part to an open upload, replacing one of the same number; raises UploadMissing when it was closed meanwhile."""
+        if bucket.uploads.get(upload.id) is not upload:
+            part.content.release()
+            raise UploadMissing(upload.id)
+        replaced = upload.parts.get(part.number)
+        upload.parts[part.number] = part
+        if replaced is not None:
+            replaced.content.release()
+
+    async def complete_upload(
+        self,
+        bucket: Bucket,
+        upload: Upload,
+        parts: Sequence[Part],
+        *,
+        etag: str,
+        attributes: Attributes,
+        check: Check | None = None,
+    ) -> StoredObject:
+        """Publishes the parts, in the order given, as one object and closes the upload.
+
+        Nothing changes when `check` raises: the upload stays open.
+        """
+        if check is not None:  # Before the bytes are joined, to refuse early; and again when it is published.
+            check(bucket.objects.get(upload.key))
+        content = await self.holder.join([part.content for part in parts])
+        if bucket.uploads.get(upload.id) is not upload:
+            content.release()
+            raise UploadMissing(upload.id)
+        sizes = tuple(part.content.size_bytes for part in parts)
+        found = self.put(
+            bucket, upload.key, content=content, etag=etag, attributes=attributes, part_sizes_bytes=sizes, check=check
+        )
+        self._drop_upload(bucket, upload.id)
+        return found
+
+    def abort_upload(self, bucket: Bucket, upload: Upload) -> None:
+        """Closes an upload and frees its parts."""
+        self._drop_upload(bucket, upload.id)
+
+    def _drop_upload(self, bucket: Bucket, upload_id: str) -> None:
+        for part in bucket.uploads.pop(upload_id).parts.values():
+            part.content.release()

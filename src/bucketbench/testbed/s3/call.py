@@ -1,0 +1,72 @@
+"""One S3 operation on its way: the request with its bucket and key, and the model it acts on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bucketbench.testbed.messages import BodyTooLarge, Request, Response
+from bucketbench.testbed.objects import Bucket, Buckets, StoredObject
+from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.s3.xml import XML_HEADER
+
+__all__ = ["Call", "quoted", "xml_response"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """What a handler receives."""
+
+    buckets: Buckets
+    request: Request
+    bucket_name: str
+    key: str
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The request's parameters."""
+        return self.request.query
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The request's headers."""
+        return self.request.headers
+
+    def bucket(self) -> Bucket:
+        """Returns the bucket; raises BucketMissing."""
+        return self.buckets.bucket(self.bucket_name)
+
+    def found(self) -> StoredObject:
+        """Returns the object; raises BucketMissing or NoSuchKey."""
+        found = self.bucket().objects.get(self.key)
+        if found is None:
+            raise S3Error("NoSuchKey", fields={"Key": self.key})
+        return found
+
+    def integer(self, name: str, default: int, *, least: int = 0, most: int) -> int:
+        """Returns a numeric parameter, at most `most`; raises InvalidArgument for text, or a number below `least`."""
+        value = self.query.get(name)
+        if not value:
+            return default
+        if not value.isascii() or not value.isdecimal() or not least <= (number := int(value[:12])):
+            raise S3Error(
+                "InvalidArgument",
+                f"{name} must be an integer from {least} to {most}.",
+                fields={"ArgumentName": name, "ArgumentValue": value},
+            )
+        return min(number, most)
+
+    async def xml_body(self, limit_bytes: int) -> bytes:
+        """Returns a body of XML; raises MaxMessageLengthExceeded above the limit."""
+        try:
+            return await self.request.body.read(limit_bytes)
+        except BodyTooLarge:
+            raise S3Error("MaxMessageLengthExceeded", f"The body is larger than {limit_bytes} bytes.") from None
+
+
+def xml_response(body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> Response:
+    """Returns a 200 with a document."""
+    return Response(status=200, headers=[XML_HEADER, *(headers or [])], body=body)
+
+
+def quoted(etag: str) -> str:
+    """Returns an ETag as headers and documents show it."""
+    return f'"{etag}"'

@@ -1,0 +1,88 @@
+"""S3's error codes, and the translation of the model's errors into them. *Source*: Amazon S3 API reference, error responses."""
+
+from collections.abc import Mapping
+
+from bucketbench.testbed.objects import (
+    BucketExists,
+    BucketMissing,
+    BucketNotEmpty,
+    InvalidBucketName,
+    ModelError,
+    UploadMissing,
+)
+
+__all__ = ["S3Error", "from_model"]
+
+_CODES: Mapping[str, tuple[int, str]] = {
+    "BadDigest": (400, "The checksum you gave does not match the bytes that arrived."),
+    "BucketAlreadyOwnedByYou": (409, "You own a bucket of this name already."),
+    "BucketNotEmpty": (409, "The bucket still has objects; delete them first."),
+    "EntityTooLarge": (400, "The upload is larger than the maximum allowed size."),
+    "EntityTooSmall": (400, "A part other than the last is smaller than the minimum allowed size."),
+    "IncompleteBody": (400, "Fewer bytes arrived than the request declared."),
+    "InvalidArgument": (400, "An argument is not valid."),
+    "InvalidBucketName": (400, "The bucket name is not valid."),
+    "InvalidDigest": (400, "The Content-MD5 you gave is not an MD5 in base64."),
+    "InvalidPart": (400, "A part was not found, or its ETag is another than you gave."),
+    "InvalidPartNumber": (416, "The object has no part of this number."),
+    "InvalidPartOrder": (400, "The parts must be listed in ascending order of their numbers."),
+    "InvalidRange": (416, "No byte of the range lies in the object."),
+    "InvalidRequest": (400, "The request is not valid."),
+    "InvalidURI": (400, "The path is not percent-encoded UTF-8."),
+    "KeyTooLongError": (400, "The key is longer than 1,024 bytes of UTF-8."),
+    "MalformedTrailerError": (400, "The aws-chunked body or its trailer is malformed."),
+    "MalformedXML": (400, "The XML is not well-formed or not of the expected schema."),
+    "MaxMessageLengthExceeded": (400, "The request is too large."),
+    "MetadataTooLarge": (400, "The user metadata is larger than 2 KiB."),
+    "MethodNotAllowed": (405, "The method is not allowed on this resource."),
+    "MissingContentLength": (411, "The request needs a Content-Length."),
+    "NoSuchBucket": (404, "The bucket does not exist."),
+    "NoSuchKey": (404, "The key does not exist."),
+    "NoSuchUpload": (404, "The upload does not exist: it was completed, aborted or never created."),
+    "NotImplemented": (501, "The testbed does not implement what the request asks for."),
+    "NotModified": (304, "Not modified."),
+    "PreconditionFailed": (412, "A precondition of the request does not hold."),
+}
+
+
+class S3Error(Exception):
+    """An answer of S3 that is an error.
+
+    Args:
+        code: one of S3's codes; it decides the status.
+        message: more than the code's own message, or None.
+        fields: further elements of the error document, such as `Key` or `BucketName`.
+        headers: further headers of the answer.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str | None = None,
+        *,
+        fields: Mapping[str, str] | None = None,
+        headers: list[tuple[bytes, bytes]] | None = None,
+    ) -> None:
+        self.code = code
+        self.status, default = _CODES[code]
+        self.message = message or default
+        self.fields = dict(fields or {})
+        self.headers = headers or []
+        super().__init__(f"{code}: {self.message}")
+
+
+def from_model(error: ModelError) -> S3Error:
+    """Returns S3's error for one of the model's."""
+    name = str(error)
+    match error:
+        case BucketMissing():
+            return S3Error("NoSuchBucket", fields={"BucketName": name})
+        case BucketExists():
+            return S3Error("BucketAlreadyOwnedByYou", fields={"BucketName": name})
+        case BucketNotEmpty():
+            return S3Error("BucketNotEmpty", fields={"BucketName": name})
+        case InvalidBucketName():
+            return S3Error("InvalidBucketName", fields={"BucketName": name})
+        case UploadMissing():
+            return S3Error("NoSuchUpload", fields={"UploadId": name})
+    return S3Error("InvalidRequest", name)

@@ -1,0 +1,137 @@
+"""GET and HEAD of objects, and GetObjectAttributes."""
+
+from email.utils import formatdate
+from itertools import accumulate
+from typing import cast
+
+from bucketbench.testbed.messages import ContentSlice, Response
+from bucketbench.testbed.objects import StoredObject
+from bucketbench.testbed.s3.call import Call, xml_response
+from bucketbench.testbed.s3.conditions import check_read, range_applies
+from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.s3.ranges import byte_range, content_range
+from bucketbench.testbed.s3.xml import document, element
+
+__all__ = ["get_object", "get_object_attributes", "object_headers"]
+
+_OVERRIDES = {
+    "response-content-type": "content-type",
+    "response-content-language": "content-language",
+    "response-expires": "expires",
+    "response-cache-control": "cache-control",
+    "response-content-disposition": "content-disposition",
+    "response-content-encoding": "content-encoding",
+}
+"""*Source*: Amazon S3 API reference, GetObject, request parameters."""
+
+
+def object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
+    """Returns the headers of an object that every answer with it has; built once, so do not change the list."""
+    if found.prepared is None:
+        attributes = found.attributes
+        headers = {"content-type": "binary/octet-stream", **attributes.headers}
+        found.prepared = [
+            (b"etag", b'"%s"' % found.etag.encode()),
+            (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
+            (b"accept-ranges", b"bytes"),
+            *((name.encode(), value.encode("latin-1")) for name, value in headers.items()),
+            *(
+                (b"x-amz-meta-" + name.encode("latin-1"), value.encode("latin-1"))
+                for name, value in attributes.metadata.items()
+            ),
+        ]
+    return cast("list[tuple[bytes, bytes]]", found.prepared)
+
+
+async def get_object(call: Call) -> Response:
+    """Answers GET, whole, by range or by part number, and HEAD."""
+    found = call.found()
+    check = check_not_modified(call, found)
+    if check is not None:
+        return check
+    headers = list(object_headers(found))
+    for parameter, name in _OVERRIDES.items():
+        if parameter in call.query:
+            value = _header_value(call.query[parameter])
+            headers = [*((n, v) for n, v in headers if n != name.encode()), (name.encode(), value)]
+    span = _span(call, found)
+    start, stop = span or (0, found.size_bytes)
+    if "partNumber" in call.query and found.part_sizes_bytes:
+        headers.append((b"x-amz-mp-parts-count", b"%d" % len(found.part_sizes_bytes)))
+    if span is not None:
+        headers.append((b"content-range", content_range(start, stop, found.size_bytes)))
+    elif call.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
+        headers += checksum_response_headers(found)
+    status = 200 if span is None else 206
+    if call.request.method == "HEAD":
+        return Response(status=status, headers=headers, content_length=stop - start)
+    return Response(status=status, headers=headers, body=ContentSlice(content=found.content, start=start, stop=stop))
+
+
+def check_not_modified(call: Call, found: StoredObject) -> Response | None:
+    """Returns a 304 with the object's validators, or None; raises PreconditionFailed."""
+    try:
+        check_read(call.headers, found)
+    except S3Error as error:
+        if error.code != "NotModified":
+            raise
+        validators = (b"etag", b"last-modified", b"cache-control")
+        return Response(status=304, headers=[(n, v) for n, v in object_headers(found) if n in validators])
+    return None
+
+
+def checksum_response_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
+    """Returns the object's checksums as headers, which GET and HEAD have only when asked (`x-amz-checksum-mode: ENABLED`)."""
+    if not found.attributes.checksums:
+        return []
+    checksums = [
+        (f"x-amz-checksum-{name}".encode(), value.encode()) for name, value in found.attributes.checksums.items()
+    ]
+    return [*checksums, (b"x-amz-checksum-type", found.attributes.checksum_type.encode())]
+
+
+def _header_value(text: str) -> bytes:
+    if any(ord(character) < 32 or ord(character) > 255 for character in text):
+        raise S3Error("InvalidArgument", "A response header override holds a control character or is not Latin-1.")
+    return text.encode("latin-1")
+
+
+def _span(call: Call, found: StoredObject) -> tuple[int, int] | None:
+    """Returns the bytes asked for by partNumber or Range, or None for the whole object."""
+    if "partNumber" in call.query:
+        if "range" in call.headers:
+            raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter.")
+        number = call.integer("partNumber", 1, least=1, most=10_000)
+        sizes = found.part_sizes_bytes or (found.size_bytes,)
+        if number > len(sizes):
+            raise S3Error(
+                "InvalidPartNumber", fields={"PartNumberRequested": str(number), "ActualPartCount": str(len(sizes))}
+            )
+        stop = list(accumulate(sizes))[number - 1]
+        return (stop - sizes[number - 1], stop) if found.size_bytes else None
+    header = call.headers.get("range")
+    if header is None or not range_applies(call.headers, found):
+        return None
+    return byte_range(header, found.size_bytes)
+
+
+async def get_object_attributes(call: Call) -> Response:
+    """Answers with those of ETag, Checksum, ObjectParts, StorageClass and ObjectSize that the request names."""
+    found = call.found()
+    wanted = {name.strip() for name in call.headers.get("x-amz-object-attributes", "").split(",")}
+    content: list[str] = []
+    if "ETag" in wanted:
+        content.append(element("ETag", found.etag))
+    if "Checksum" in wanted and found.attributes.checksums:
+        checksums = "".join(
+            element(f"Checksum{name.upper()}", value) for name, value in found.attributes.checksums.items()
+        )
+        content.append(f"<Checksum>{checksums}{element('ChecksumType', found.attributes.checksum_type)}</Checksum>")
+    if "ObjectParts" in wanted and found.part_sizes_bytes:
+        content.append(f"<ObjectParts>{element('PartsCount', len(found.part_sizes_bytes))}</ObjectParts>")
+    if "StorageClass" in wanted:
+        content.append(element("StorageClass", "STANDARD"))
+    if "ObjectSize" in wanted:
+        content.append(element("ObjectSize", found.size_bytes))
+    modified = [header for header in object_headers(found) if header[0] == b"last-modified"]
+    return xml_response(document("GetObjectAttributesResponse", content), modified)

@@ -1,0 +1,90 @@
+"""The S3 dialect: from a request to its handler, and from an error to S3's answer."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+from bucketbench.testbed.messages import Request, Response
+from bucketbench.testbed.objects import Buckets, ModelError
+from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
+from bucketbench.testbed.s3.addressing import address
+from bucketbench.testbed.s3.call import Call
+from bucketbench.testbed.s3.errors import S3Error, from_model
+from bucketbench.testbed.s3.operations import UNKNOWN, operation
+from bucketbench.testbed.s3.xml import XML_HEADER, document, element
+
+__all__ = ["S3Service"]
+
+_HANDLERS: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
+    "abort_upload": uploads.abort_upload,
+    "complete_upload": uploads.complete_upload,
+    "copy_object": writing.copy_object,
+    "create_bucket": buckets.create_bucket,
+    "create_upload": uploads.create_upload,
+    "delete_bucket": buckets.delete_bucket,
+    "delete_object": writing.delete_object,
+    "delete_objects": writing.delete_objects,
+    "get_bucket_location": buckets.get_bucket_location,
+    "get_bucket_versioning": buckets.get_bucket_versioning,
+    "get_object": reading.get_object,
+    "get_object_attributes": reading.get_object_attributes,
+    "get_object_range": reading.get_object,
+    "head_bucket": buckets.head_bucket,
+    "head_object": reading.get_object,
+    "list_buckets": buckets.list_buckets,
+    "list_objects_v1": listing.list_objects_v1,
+    "list_objects_v2": listing.list_objects_v2,
+    "list_parts": uploads.list_parts,
+    "list_uploads": listing.list_uploads,
+    "put_object": writing.put_object,
+    "upload_part": uploads.upload_part,
+    "upload_part_copy": uploads.upload_part_copy,
+}
+
+_METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
+
+
+class S3Service:
+    """Answers S3 requests out of a bucket model.
+
+    Args:
+        buckets: the model.
+        base_hosts: host names before which a bucket's name may stand (virtual-host addressing).
+    """
+
+    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
+        self._buckets = buckets
+        self._base_hosts = tuple(base_hosts)
+
+    async def answer(self, request: Request) -> tuple[str, Response]:
+        """Returns the operation's name, for counting, and the answer, errors included; raises only Disconnected."""
+        name = UNKNOWN
+        try:
+            bucket, key = address(request.raw_path, request.headers.get("host", ""), self._base_hosts)
+            name = operation(request.method, bucket, key, request.query, request.headers)
+            handler = _HANDLERS.get(name)
+            if handler is None:
+                raise S3Error("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
+            call = Call(buckets=self._buckets, request=request, bucket_name=bucket, key=key)
+            response = await handler(call)
+        except ModelError as error:
+            response = error_response(from_model(error), request)
+        except S3Error as error:
+            response = error_response(error, request)
+        response.headers.append((b"x-amz-request-id", request.id.encode()))
+        return name, response
+
+
+def error_response(error: S3Error, request: Request) -> Response:
+    """Returns the answer for an error: S3's document, or headers alone where the request was HEAD."""
+    if request.method == "HEAD" or error.status == 304:
+        return Response(status=error.status, headers=[XML_HEADER, *error.headers], content_length=0)
+    resource = request.raw_path.decode("latin-1")
+    fields = {
+        "Code": error.code,
+        "Message": error.message,
+        **error.fields,
+        "Resource": resource,
+        "RequestId": request.id,
+        "HostId": "testbed",
+    }
+    body = document("Error", [element(name, value) for name, value in fields.items()], namespace=False)
+    return Response(status=error.status, headers=[XML_HEADER, *error.headers], body=body)

@@ -1,0 +1,197 @@
+"""Bandwidth as the network model has it, exact whatever the number of connections.
+
+All connections have the same limit, so at any moment each that transfers gets the same rate,
+`r = min(connection limit, total / transferring)`. A *service clock* therefore suffices: S(t) = ∫ r dt, in bytes. Byte k of a transfer
+that began at S₀ is due when S reaches S₀ + k. Deadlines are points on that clock, never delays, so late timers do not add up.
+"""
+
+import asyncio
+import heapq
+import random
+import time
+from itertools import count
+from types import TracebackType
+
+from bucketbench.testbed.deadlines import Deadlines, Handle
+from bucketbench.testbed.network import NetworkModel
+
+__all__ = ["Network", "ServiceClock", "Transfer"]
+
+CATCH_UP_S = 0.05
+"""How far behind its deadlines a transfer may fall and still catch up at full speed. Longer: the client reads slowly, or the machine
+cannot carry the model; a real link would not send the backlog faster either. *Source*: ours, several scheduler time slices."""
+
+_PIECE_S = 0.0025
+_PIECE_LEAST_BYTES, _PIECE_MOST_BYTES = 16 << 10, 1 << 20
+"""A piece is what a connection sends in 2.5 ms, within these bounds: 400 timer calls a second for each connection."""
+
+
+class ServiceClock:
+    """The bytes that each transferring connection may have sent since the beginning. One event loop owns it."""
+
+    def __init__(
+        self, deadlines: Deadlines, *, each_bytes_per_s: float | None, total_bytes_per_s: float | None
+    ) -> None:
+        self._deadlines = deadlines
+        self._each = float("inf") if each_bytes_per_s is None else each_bytes_per_s
+        self._total = float("inf") if total_bytes_per_s is None else total_bytes_per_s
+        self._transferring = 0
+        self._served = 0.0
+        self._at_s = time.monotonic()
+        self._targets: list[tuple[float, int, asyncio.Future[None], Transfer | None]] = []
+        self._order = count()
+        self._handle: Handle | None = None
+
+    @property
+    def rate_bytes_per_s(self) -> float:
+        """Bytes per second of each transferring connection at this moment."""
+        return min(self._each, self._total / max(1, self._transferring))
+
+    def now(self) -> float:
+        """Returns the clock, brought up to the present."""
+        self._advance(time.monotonic())
+        return self._served
+
+    def _advance(self, now_s: float) -> None:
+        """Brings the clock to `now_s`, passing on the way every target that was due, each at its own time."""
+        while self._targets:
+            target, _order, done, transfer = self._targets[0]
+            due_s = self._at_s + max(0.0, target - self._served) / self.rate_bytes_per_s
+            if due_s > now_s:
+                break
+            heapq.heappop(self._targets)
+            self._served, self._at_s = max(self._served, target), due_s
+            if not done.done():
+                done.set_result(None)
+                if transfer is not None:
+                    transfer.present = False
+                    self._transferring -= 1
+        if now_s > self._at_s:
+            if self._transferring:
+                self._served += (now_s - self._at_s) * self.rate_bytes_per_s
+            self._at_s = now_s
+
+    def join(self) -> None:
+        """Counts one more transferring connection from now on."""
+        self._advance(time.monotonic())
+        self._transferring += 1
+        self._arm()
+
+    def leave(self) -> None:
+        """Counts one less from now on."""
+        self._advance(time.monotonic())
+        self._transferring -= 1
+        self._arm()
+
+    async def reach(self, target: float, *, ending: "Transfer | None" = None) -> None:
+        """Returns when the clock has reached `target`; a transfer that ends there counts no longer from that very moment."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (target, next(self._order), done, ending)
+        heapq.heappush(self._targets, entry)
+        if self._targets[0] is entry:
+            self._arm()
+        await done
+
+    def _arm(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        while (
+            self._targets and self._targets[0][2].done()
+        ):  # Its request was cancelled; whoever did so has left the clock.
+            heapq.heappop(self._targets)
+        if self._targets:
+            due_s = self._at_s + max(0.0, self._targets[0][0] - self._served) / self.rate_bytes_per_s
+            self._handle = self._deadlines.call_at(due_s, self._due)
+
+    def _due(self, _: float) -> None:
+        self._handle = None
+        self._advance(time.monotonic())
+        self._arm()
+
+
+class Transfer:
+    """The body of one request or answer on its way: `begin`, await `due` for each piece, `end`; or use it as a context."""
+
+    __slots__ = ("_clock", "_left_bytes", "_position", "present")
+
+    def __init__(self, clock: ServiceClock, size_bytes: int | None) -> None:
+        self._clock = clock
+        self._left_bytes = size_bytes
+        self.present = False
+        self._position = 0.0
+
+    def begin(self) -> None:
+        """Counts the transfer among those that share the link, if it is not yet."""
+        if not self.present:
+            self._clock.join()
+            self.present = True
+            self._position = self._clock.now()
+
+    def end(self) -> None:
+        """Counts it no longer, however far it came."""
+        if self.present:
+            self.present = False
+            self._clock.leave()
+
+    def __enter__(self) -> "Transfer":
+        self.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def piece_bytes(self) -> int:
+        """How many bytes to send at once."""
+        return int(min(_PIECE_MOST_BYTES, max(_PIECE_LEAST_BYTES, self._clock.rate_bytes_per_s * _PIECE_S)))
+
+    async def due(self, size_bytes: int) -> None:
+        """Returns when the last of the next `size_bytes` is due on the model's link."""
+        clock = self._clock
+        self._position = max(self._position, clock.now() - clock.rate_bytes_per_s * CATCH_UP_S) + size_bytes
+        last = False
+        if self._left_bytes is not None:
+            self._left_bytes -= size_bytes
+            last = self._left_bytes <= 0
+        await clock.reach(self._position, ending=self if last else None)
+
+
+class Network:
+    """A network model at work on one event loop."""
+
+    def __init__(self, model: NetworkModel, deadlines: Deadlines) -> None:
+        self.model = model
+        self._deadlines = deadlines
+        self._random = random.Random(model.seed)  # noqa: S311 - a reproducible draw of latencies, no secret.
+        limited = model.connection_bytes_per_s is not None or model.total_bytes_per_s is not None
+        self._download = self._clock() if limited and model.direction != "upload" else None
+        self._upload = self._clock() if limited and model.direction != "download" else None
+
+    def _clock(self) -> ServiceClock:
+        return ServiceClock(
+            self._deadlines,
+            each_bytes_per_s=self.model.connection_bytes_per_s,
+            total_bytes_per_s=self.model.total_bytes_per_s,
+        )
+
+    def latency_s(self) -> float:
+        """Returns the first-byte latency of the next request in seconds."""
+        if self.model.first_byte_distribution == "lognormal":
+            return self.model.first_byte_s * self._random.lognormvariate(0.0, self.model.first_byte_sigma)
+        return self.model.first_byte_s
+
+    async def first_byte(self, arrived_s: float) -> None:
+        """Returns when the first byte of the answer to a request that was whole at `arrived_s` (time.monotonic) is due."""
+        if self.model.first_byte_s:
+            await self._deadlines.wait_until(arrived_s + self.latency_s())
+
+    def download(self, size_bytes: int) -> Transfer | None:
+        """Returns the transfer of an answer's body, or None where no bandwidth applies."""
+        return None if self._download is None or not size_bytes else Transfer(self._download, size_bytes)
+
+    def upload(self, size_bytes: int | None) -> Transfer | None:
+        """Returns the transfer of a request's body of this size (None: not stated), or None where no bandwidth applies."""
+        return None if self._upload is None or size_bytes == 0 else Transfer(self._upload, size_bytes)
