@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Self
+import sys
+from typing import TYPE_CHECKING, Final, Self
 
 from torchbucket.files.content import Content, RangedContent, WholeContent
 from torchbucket.files.readahead import ReadAhead
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 __all__ = ["ObjectReader"]
+
+_LOOK_BYTES: Final = 512  # a line of text is mostly shorter; longer ones are looked through in growing pieces
 
 
 class ObjectReader(io.BufferedIOBase):
@@ -95,6 +98,23 @@ class ObjectReader(io.BufferedIOBase):
         self._check_open()
         available = self._content.available(self._position)
         return bytes(available[: max(size, io.DEFAULT_BUFFER_SIZE)])
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Return the bytes up to and with the next line feed, at most ``size`` of them; the rest where there is none."""
+        # Not io's own: it returns more than `size` where `peek` gives less than that (seen with CPython 3.11).
+        self._check_open()
+        wanted = sys.maxsize if size is None or size < 0 else size
+        line = bytearray()
+        look_bytes = _LOOK_BYTES
+        while len(line) < wanted:
+            piece = bytes(self._content.available(self._position)[: min(look_bytes, wanted - len(line))])
+            end = piece.find(b"\n") + 1
+            line += piece[: end or None]
+            self._position += end or len(piece)
+            if end or not piece:
+                break
+            look_bytes *= 2
+        return bytes(line)
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Fill ``buffer`` and return how many bytes there were; a long range lands straight in it."""

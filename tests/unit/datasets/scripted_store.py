@@ -1,0 +1,83 @@
+"""A store whose answers arrive when somebody waits for them, and that remembers what was asked of it and when."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+
+from torchbucket.store import ObjectData, ObjectInfo
+
+
+@dataclass
+class Request:
+    """One call of ``submit_read``."""
+
+    key: str
+    start: int
+    stop: int | None
+    version: str | None
+    size_bytes: int | None
+    future: Future[ObjectData]
+
+
+@dataclass
+class ScriptedStore:
+    """Holds bodies by key; ``failures`` has what reading a key raises, ``versions`` what it reports as its version."""
+
+    bodies: dict[str, bytes]
+    failures: dict[str, Exception] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    requests: list[Request] = field(default_factory=list)
+    waits: list[list[str]] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+
+    uri = "memory://scripted"
+
+    def list(self, prefix: str = "", *, start_after: str = ""):
+        for key in sorted(self.bodies, key=str.encode):
+            if key.startswith(prefix):
+                yield self._info(key)
+
+    def head(self, key: str) -> ObjectInfo:
+        self.heads.append(key)
+        return self._info(key)
+
+    def submit_read(self, key, *, start=0, stop=None, into=None, size_bytes=None, version=None) -> Future[ObjectData]:
+        future = _AnsweredWhenWaitedFor(self, key, start, stop, into)
+        self.requests.append(Request(key, start, stop, version, size_bytes, future))
+        return future
+
+    def outstanding(self) -> list[str]:
+        """Keys of the reads that are neither answered nor cancelled, oldest first."""
+        return [request.key for request in self.requests if not request.future.done()]
+
+    def cancelled(self) -> list[str]:
+        return [request.key for request in self.requests if request.future.cancelled()]
+
+    def _info(self, key: str) -> ObjectInfo:
+        return ObjectInfo(key=key, size_bytes=len(self.bodies[key]), version=self.versions.get(key, "1"))
+
+
+class _AnsweredWhenWaitedFor(Future):
+    def __init__(self, store: ScriptedStore, key: str, start: int, stop: int | None, into: memoryview | None) -> None:
+        super().__init__()
+        self._store, self._key, self._range, self._into = store, key, slice(start, stop), into
+
+    def result(self, timeout: float | None = None) -> ObjectData:
+        if self.cancelled():
+            raise CancelledError
+        if not self.done():
+            self._store.waits.append(self._store.outstanding())
+            self._answer()
+        return super().result(timeout)
+
+    def _answer(self) -> None:
+        failure = self._store.failures.get(self._key)
+        if failure is not None:
+            self.set_exception(failure)
+            return
+        data: bytes | memoryview = self._store.bodies[self._key][self._range]
+        if self._into is not None:
+            self._into[: len(data)] = data
+            data = self._into[: len(data)]
+        self.set_result(ObjectData(info=self._store._info(self._key), start=self._range.start, data=data))

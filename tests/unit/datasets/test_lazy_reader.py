@@ -1,0 +1,192 @@
+"""Which ranges a lazy reader asks for, and that it never mixes versions of an object."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from scripted_store import ScriptedStore
+
+from torchbucket import ConfigError, ObjectChangedError, TransportError, TruncatedError
+from torchbucket.files import ObjectReader, ReadAhead
+from torchbucket.store import open_store
+
+BODY = bytes(range(256)) * 8
+AHEAD = ReadAhead(initial_bytes=16, maximum_bytes=64)
+
+
+def open_lazily(store, *, size_bytes: int | None = len(BODY)) -> ObjectReader:
+    return ObjectReader.lazy(store, "k", uri="memory://scripted/k", size_bytes=size_bytes, read_ahead=AHEAD)
+
+
+@pytest.fixture
+def store() -> ScriptedStore:
+    return ScriptedStore({"k": BODY})
+
+
+def ranges(store: ScriptedStore) -> list[tuple[int, int | None]]:
+    return [(request.start, request.stop) for request in store.requests]
+
+
+def test_read_ahead_grows_while_the_reads_are_sequential(store):
+    reader = open_lazily(store)
+    got = b"".join(reader.read(4) for _ in range(64))
+    assert got == BODY[:256]
+    # The second window continues the first, so from then on the next one is under way: twice as long each, up to 64.
+    assert ranges(store) == [(0, 16), (16, 48), (48, 112), (112, 176), (176, 240), (240, 304), (304, 368)]
+    assert store.outstanding() == ["k"]
+
+
+def test_read_ahead_starts_small_again_after_a_jump(store):
+    reader = open_lazily(store)
+    for _ in range(20):
+        reader.read(4)
+    store.requests.clear()
+    reader.seek(1000)
+    assert reader.read(4) == BODY[1000:1004]
+    assert ranges(store) == [(1000, 1016)]
+    reader.seek(2)
+    assert reader.read(4) == BODY[2:6]
+    assert ranges(store)[1:] == [(2, 18)]
+
+
+def test_a_jump_drops_the_request_under_way(store):
+    reader = open_lazily(store)
+    for _ in range(5):
+        reader.read(4)
+    assert store.outstanding() == ["k"]
+    reader.seek(1000)
+    reader.read(1)
+    assert store.outstanding() == []
+    assert store.cancelled() == ["k"]
+
+
+def test_reads_within_the_window_send_nothing(store):
+    reader = open_lazily(store)
+    reader.read(1)
+    for position in (15, 3, 8):
+        reader.seek(position)
+        assert reader.read(1) == BODY[position : position + 1]
+    assert ranges(store) == [(0, 16)]
+
+
+def test_a_long_read_is_one_request_straight_into_the_callers_memory(store):
+    reader = open_lazily(store)
+    target = bytearray(500)
+    assert reader.readinto(target) == 500
+    assert target == BODY[:500]
+    assert reader.read(1000) == BODY[500:1500]
+    assert reader.read() == BODY[1500:]
+    assert ranges(store) == [(0, 500), (500, 1500), (1500, 2048)]
+
+
+def test_a_long_read_uses_what_is_there_and_under_way(store):
+    reader = open_lazily(store)
+    for _ in range(5):
+        reader.read(4)
+    assert reader.read(1000) == BODY[20:1020]
+    assert ranges(store) == [(0, 16), (16, 48), (48, 112), (112, 1020)]
+
+
+def test_a_read_far_beyond_the_end_asks_for_what_exists(store):
+    reader = open_lazily(store)
+    reader.seek(2040)
+    assert reader.read(1 << 60) == BODY[2040:]
+    assert reader.read(1 << 60) == b""
+    assert ranges(store) == [(2040, 2056)]
+
+
+def test_an_unknown_size_arrives_with_the_first_bytes(store):
+    reader = open_lazily(store, size_bytes=None)
+    assert reader.read(4) == BODY[:4]
+    assert reader.size_bytes == len(BODY)
+    assert open_lazily(store, size_bytes=None).read() == BODY
+    assert open_lazily(store, size_bytes=None).read(100) == BODY[:100]
+    assert store.heads == []
+    reader = open_lazily(store, size_bytes=None)
+    reader.seek(-4, os.SEEK_END)
+    assert reader.read() == BODY[-4:]
+    assert store.heads == ["k"]
+    assert store.requests[-1].version == "1"  # the head's
+
+
+def test_every_request_after_the_first_asks_for_its_version(store):
+    store.versions["k"] = "seven"
+    reader = open_lazily(store)
+    for position in (0, 1000, 500):
+        reader.seek(position)
+        reader.read(1)
+    assert [request.version for request in store.requests] == [None, "seven", "seven"]
+
+
+def test_an_object_overwritten_meanwhile_is_never_mixed():
+    store = open_store("memory://lazy-overwritten")
+    store.write("k", b"a" * 1000)
+    reader = open_lazily(store, size_bytes=None)
+    assert reader.read(10) == b"a" * 10
+    store.write("k", b"b" * 1000)
+    assert reader.read(6) == b"a" * 6  # from the window
+    with pytest.raises(ObjectChangedError, match="lazy-overwritten/k"):
+        reader.read(10)
+
+
+def test_closing_drops_the_request_under_way_and_the_memory(store):
+    reader = open_lazily(store)
+    for _ in range(5):
+        reader.read(4)
+    reader.close()
+    reader.close()
+    assert store.outstanding() == []
+    for call in (reader.read, reader.tell, reader.readline, reader.peek, reader.readable, reader.seekable):
+        with pytest.raises(ValueError, match="memory://scripted/k is closed"):
+            call()
+    with pytest.raises(ValueError, match="closed"):
+        _ = reader.size_bytes
+    assert repr(reader) == "<ObjectReader memory://scripted/k closed>"
+
+
+def test_a_forked_child_asks_anew(store, monkeypatch):
+    reader = open_lazily(store)
+    for _ in range(5):
+        reader.read(4)
+    parents = store.requests[-1].future
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert reader.read(40) == BODY[20:60]  # past the window, which the child has too
+    assert not parents.done()
+    assert ranges(store)[2:] == [(48, 112), (48, 112), (112, 176)]
+    reader.close()
+    assert not parents.cancelled()
+
+
+def test_a_failed_read_can_be_tried_again(store):
+    reader = open_lazily(store)
+    store.failures["k"] = TransportError("the connection was reset")
+    with pytest.raises(TransportError):
+        reader.read(4)
+    store.failures.clear()
+    assert reader.tell() == 0
+    assert reader.read(4) == BODY[:4]
+
+
+def test_a_store_that_answers_short_is_found_out(store):
+    reader = open_lazily(store)
+    reader.read(1)
+    store.bodies = {"k": b""}
+    store._info = lambda key: type("Info", (), {"size_bytes": len(BODY), "version": "1"})()
+    reader.seek(100)
+    with pytest.raises(TruncatedError, match="a read of 16 bytes from 100 with 0 bytes"):
+        reader.read(4)
+
+
+def test_an_interrupted_wait_leaves_no_request_behind(store):
+    store.failures["k"] = KeyboardInterrupt()
+    reader = open_lazily(store)
+    with pytest.raises(KeyboardInterrupt):
+        reader.read(4)
+    assert store.outstanding() == []
+
+
+@pytest.mark.parametrize("lengths", [(0, 10), (10, 9), (-1, -1)])
+def test_lengths_that_make_no_window_are_refused(lengths):
+    with pytest.raises(ConfigError, match="1 <= initial_bytes <= maximum_bytes"):
+        ReadAhead(initial_bytes=lengths[0], maximum_bytes=lengths[1])
