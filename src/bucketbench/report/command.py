@@ -1,0 +1,73 @@
+"""``bucketbench report``: prints what a run found."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bucketbench.errors import BucketbenchError
+from bucketbench.report.markdown import render_markdown
+from bucketbench.report.rows import json_rows
+from bucketbench.report.runs import load_run, newest_run
+from bucketbench.report.table import print_report
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command.
+
+    Args:
+        argv: the arguments after ``bucketbench report``.
+
+    Returns:
+        0 where the report was printed, 2 where there is none to print; the reason is then on standard error.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as ended:  # argparse has told why
+        return ended.code if isinstance(ended.code, int) else 2
+    try:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # "±" must not end the report where the locale has no such sign
+            sys.stdout.reconfigure(errors="replace")
+        run = load_run(arguments.run if arguments.run is not None else newest_run(arguments.multirun))
+        if arguments.json:
+            sys.stdout.write(json.dumps(json_rows(run), indent=2) + "\n")
+        elif arguments.markdown:
+            sys.stdout.write(render_markdown(run))
+        else:
+            print_report(run)
+        sys.stdout.flush()
+    except BucketbenchError as error:
+        sys.stderr.write(f"bucketbench report: {error}\n")
+        return 2
+    except BrokenPipeError:
+        # The reader, such as head, has seen enough. Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bucketbench report",
+        description="Print the table of a run, and which client won by what margin, from the run's files alone.",
+    )
+    parser.add_argument(
+        "run", nargs="?", type=Path, help="directory of a run, or its run_results.json (default: the newest run)"
+    )
+    parser.add_argument(
+        "--multirun",
+        type=Path,
+        default=Path("multirun"),
+        metavar="DIR",
+        help="directory of all runs, searched for the newest one (default: multirun)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON list, one object a client and parameter set")
+    form.add_argument("--markdown", action="store_true", help="print Markdown")
+    return parser

@@ -1,0 +1,47 @@
+"""The report as Markdown, for documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bucketbench.report.cells import LEGEND, columns, texts
+from bucketbench.report.runs import Run
+from bucketbench.report.sections import arrange, shared_parameters
+from bucketbench.report.wording import notes, parameter_text, verdict
+
+__all__ = ["render_markdown"]
+
+
+def render_markdown(run: Run) -> str:
+    """The tables, verdicts and notes of a run as Markdown, the winner in bold.
+
+    Raises:
+        IncomparableError: where jobs of the run cannot be put together.
+    """
+    sections = arrange(run)
+    headings = columns(sections)
+    lines = [f"`{parameter_text(shared_parameters(run))}`", ""]
+    for section in sections:
+        if section.varying:
+            lines += [f"`{parameter_text(section.varying)}`", ""]
+        lines += [_line(headings), _line(":--" if name in ("client", "status") else "--:" for name in headings)]
+        for entry in section.entries:
+            cells = [_escaped(text) for text in texts(entry, headings)]
+            won = section.contest.winner is entry.summary
+            lines.append(_line(f"**{cell}**" if won else cell for cell in cells))
+        lines += ["", _escaped(verdict(section)), ""]
+        found = notes(section)
+        lines += [f"- {_escaped(note)}" for note in found] + [""] * bool(found)
+    lines += [f"{LEGEND}"]
+    lines += [""] * bool(run.notes) + [f"- {_escaped(note)}" for note in run.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _escaped(text: str) -> str:
+    for character in "\\|*_`<":
+        text = text.replace(character, f"\\{character}")
+    return text

@@ -1,0 +1,111 @@
+"""What a section's numbers mean, in sentences: who won, by how much, how sure; and what a reader must know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bucketbench.report.runs import Run
+from bucketbench.report.sections import CEILING_CLIENT, Section
+from bucketbench.statistics import CONFIDENCE, MINIMUM_REPEATS, Comparison, Status, Verdict
+
+__all__ = ["heading", "notes", "parameter_text", "verdict"]
+
+_SHOWN = ("throughput_mibs", "samples_per_s", "latency_p50_s", "latency_p95_s", "cpu_s_per_gib", "peak_rss_mib")
+_MOST_CHARACTERS = 400  # of a reason: a library's message may be a page long; the files have all of it
+
+
+def heading(run: Run) -> str:
+    """One line on what ran, when and where."""
+    clients = len({job.client for job in run.jobs})
+    failed = sum(job.failure is not None for job in run.jobs)
+    parts = [
+        f"{run.scenario} scenario: {_plural(len(run.jobs), 'job')} of {_plural(clients, 'client')}, {failed} failed",
+        f"run {run.directory}",
+    ]
+    if run.started_at is not None:
+        parts.append(f"started {run.started_at}")
+    if run.commit is not None:
+        parts.append(f"commit {run.commit[:12]}")
+    return "; ".join(parts)
+
+
+def parameter_text(parameters: Mapping[str, Any]) -> str:
+    """Parameters as they would be given on the command line."""
+    return " ".join(f"{name}={_plain(value)}" for name, value in parameters.items())
+
+
+def verdict(section: Section) -> str:
+    """Who won by what margin, and how sure that is; or why nobody did."""
+    contest = section.contest
+    if contest.verdict is Verdict.NO_CONTEST:
+        return "No winner: no contestant succeeded in all its repeats."
+    first = contest.ranking[0].client
+    if contest.margin is None:
+        return f"No contest: {first} is the only contestant that succeeded in all its repeats."
+    if contest.verdict is Verdict.WON:
+        return f"{first} won with {contest.margin.ratio:.2f} times the throughput of {_second(contest.margin)}."
+    return f"Undecided: {first} had {contest.margin.ratio:.2f} times the throughput of {_second(contest.margin)}."
+
+
+def _second(margin: Comparison) -> str:
+    if margin.interval is None:
+        return (
+            f"{margin.denominator}, but {_plural(margin.repeats, 'repeat')} cannot tell how sure that is: "
+            f"it takes {MINIMUM_REPEATS}, such as repeat=0,1,2, and 6 for {CONFIDENCE:.0%} confidence"
+        )
+    interval = margin.interval
+    paired = "paired repeats" if margin.paired else "repeats"
+    how = f"{interval.low:.2f} to {interval.high:.2f} by bootstrap over {margin.repeats} {paired}"
+    if interval.confidence < CONFIDENCE:
+        how += f", which give {interval.confidence:.0%} confidence at most"
+    else:
+        how += f", {interval.confidence:.0%} confidence"
+    return f"{margin.denominator} ({how})" + ("" if margin.decided else ", which includes 1")
+
+
+def notes(section: Section) -> list[str]:
+    """Which clients failed and why, and which figures are n/a and why."""
+    lines = []
+    for entry in section.entries:
+        summary = entry.summary
+        if summary.failures:
+            reasons = "; ".join(dict.fromkeys(summary.failures))
+            failed = f"{len(summary.failures)} of {_plural(summary.repeats, 'repeat')} failed"
+            lines.append(f"{summary.client}: {failed}: {_short(reasons)}")
+    for summary in section.contest.excluded:
+        if summary.status is Status.PARTIAL:
+            lines.append(f"{summary.client}: takes no part in the contest, since not all its repeats succeeded")
+        elif summary.status is Status.OK:
+            lines.append(f"{summary.client}: takes no part in the contest, since a repeat has no throughput above 0")
+    lines += _absent(section)
+    if any(entry.summary.client == CEILING_CLIENT for entry in section.entries) and all(
+        entry.percent_of_ceiling.value is None for entry in section.entries
+    ):
+        lines.append(f"ceiling %: n/a: {section.entries[0].percent_of_ceiling.reason}")
+    return lines
+
+
+def _absent(section: Section) -> list[str]:
+    clients: dict[tuple[str, str], list[str]] = {}
+    for entry in section.entries:
+        for name in _SHOWN:
+            reason = entry.summary.figures[name].reason
+            if entry.summary.status is not Status.FAILED and reason is not None:
+                clients.setdefault((name, reason), []).append(entry.summary.client)
+        if entry.summary.errors.reason is not None:
+            clients.setdefault(("errors", entry.summary.errors.reason), []).append(entry.summary.client)
+    return [f"{', '.join(names)}: {figure} n/a: {_short(reason)}" for (figure, reason), names in clients.items()]
+
+
+def _plain(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 3]}..."
