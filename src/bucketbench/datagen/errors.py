@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bucketbench.errors import UsageError
+
 __all__ = ["DatagenError"]
 
 
-class DatagenError(Exception):
+class DatagenError(UsageError):
     """A data set cannot be made or read as asked; the message says why and what to change."""

@@ -29,8 +29,8 @@ class DatasetSpec:
         num_samples: number of images.
         sample_size_bytes: mean size of an image file. Every file has exactly the size drawn for it.
         size_distribution: ``constant``; ``lognormal`` (mean ``sample_size_bytes``, sigma ``size_sigma`` of the natural
-            logarithm, kept within a factor of ``MAX_SIZE_FACTOR``); ``uniform`` (``sample_size_bytes`` times 1 - ``size_spread`` to
-            1 + ``size_spread``).
+            logarithm, kept within a factor of ``MAX_SIZE_FACTOR``); ``uniform`` (from ``sample_size_bytes`` times
+            1 - ``size_spread`` to times 1 + ``size_spread``).
         size_sigma: sigma of ``lognormal``.
         size_spread: half width of ``uniform``, as a fraction of the mean, below 1.
         image_format: ``jpeg`` or ``png``.

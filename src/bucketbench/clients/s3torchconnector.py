@@ -1,0 +1,91 @@
+"""s3torchconnector, Amazon S3 Connector for PyTorch: its map and iterable data sets with each of its readers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final, Literal, get_args
+
+from bucketbench.clients.objects import Sample
+from bucketbench.clients.protocol import Target
+from bucketbench.errors import ConfigurationError
+
+__all__ = ["Reader", "S3TorchConnectorIterable", "S3TorchConnectorMap"]
+
+Reader = Literal["sequential", "range"]
+
+# What S3ClientConfig itself has. Source: s3torchconnector 1.5, S3ClientConfig.
+_DEFAULT_THROUGHPUT_TARGET_GBPS: Final = 10.0
+
+
+class _Connector:
+    """What both styles need: the readers, and the client's settings.
+
+    Args:
+        reader: ``sequential``, the library's default, or ``range``.
+        throughput_target_gbps: what the library sizes its connection pool for; 10 is its own default.
+    """
+
+    def __init__(
+        self,
+        *,
+        reader: Reader = "sequential",
+        throughput_target_gbps: float = _DEFAULT_THROUGHPUT_TARGET_GBPS,
+    ) -> None:
+        if reader not in get_args(Reader):
+            raise ConfigurationError(
+                f"client.options.reader must be one of {', '.join(get_args(Reader))}; got {reader!r}"
+            )
+        self._reader: Reader = reader
+        self._throughput_target_gbps = throughput_target_gbps
+
+    def _arguments(self, target: Target) -> dict[str, Any]:
+        from s3torchconnector import S3ClientConfig, S3ReaderConstructor
+
+        if target.ca_bundle is not None:
+            # The library has no argument for it: its TLS stack reads these when its first client is made.
+            os.environ["SSL_CERT_FILE"] = target.ca_bundle
+        readers = {"sequential": S3ReaderConstructor.sequential, "range": S3ReaderConstructor.range_based}
+        return {
+            "region": target.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+            "endpoint": target.endpoint,
+            "transform": _Content(target.prefix),
+            "reader_constructor": readers[self._reader](),
+            "s3client_config": S3ClientConfig(
+                throughput_target_gbps=self._throughput_target_gbps,
+                force_path_style=target.path_style,
+                unsigned=target.anonymous,
+            ),
+        }
+
+
+class S3TorchConnectorMap(_Connector):
+    """``S3MapDataset.from_prefix``. It reads one object after another in each worker."""
+
+    def dataset(self, target: Target) -> Any:
+        """The library's map data set over every object of the target, listed."""
+        from s3torchconnector import S3MapDataset
+
+        dataset = S3MapDataset.from_prefix(target.uri, **self._arguments(target))
+        # It lists when its length is first asked for; asked for here, that is recorded as indexing, as for all others.
+        len(dataset)
+        return dataset
+
+
+class S3TorchConnectorIterable(_Connector):
+    """``S3IterableDataset.from_prefix``, sharded over workers by itself. Every worker lists in every epoch."""
+
+    def dataset(self, target: Target) -> Any:
+        """The library's iterable data set over every object of the target."""
+        from s3torchconnector import S3IterableDataset
+
+        return S3IterableDataset.from_prefix(target.uri, enable_sharding=True, **self._arguments(target))
+
+
+class _Content:
+    """The transform: the object's key, relative to the prefix, and all that its reader gives."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __call__(self, reader: Any) -> Sample:
+        return reader.key.removeprefix(self._prefix), reader.read()

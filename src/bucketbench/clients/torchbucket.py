@@ -1,0 +1,67 @@
+"""torchbucket's own data sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torchbucket
+from bucketbench.clients.objects import Sample
+from bucketbench.clients.protocol import Target
+
+__all__ = ["TorchbucketIterable", "TorchbucketMap", "store_config"]
+
+
+def store_config(target: Target, **settings: Any) -> torchbucket.StoreConfig:
+    """The settings for a target: torchbucket's defaults, but for what the target says and ``settings`` override."""
+    return torchbucket.StoreConfig(
+        region=target.region,
+        endpoint=target.endpoint,
+        path_style=target.path_style,
+        anonymous=target.anonymous,
+        ca_bundle=target.ca_bundle,
+        **settings,
+    )
+
+
+class TorchbucketMap:
+    """``MapDataset.from_prefix``.
+
+    Args:
+        settings: fields of ``StoreConfig`` that the target does not give.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
+
+    def dataset(self, target: Target) -> torchbucket.MapDataset[Sample]:
+        """torchbucket's map data set over every object of the target."""
+        return torchbucket.MapDataset.from_prefix(
+            target.uri, config=store_config(target, **self._settings), transform=_Content(target.prefix)
+        )
+
+
+class TorchbucketIterable:
+    """``IterableDataset.from_prefix``.
+
+    Args:
+        settings: fields of ``StoreConfig`` that the target does not give.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
+
+    def dataset(self, target: Target) -> torchbucket.IterableDataset[Sample]:
+        """torchbucket's iterable data set over every object of the target."""
+        return torchbucket.IterableDataset.from_prefix(
+            target.uri, config=store_config(target, **self._settings), transform=_Content(target.prefix)
+        )
+
+
+class _Content:
+    """The transform: the object's key, relative to the prefix, and its whole content."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __call__(self, reader: torchbucket.ObjectReader) -> Sample:
+        return reader.key.removeprefix(self._prefix), reader.read()
