@@ -100,7 +100,7 @@ class ObjectReader(io.BufferedIOBase):
         return bytes(available[: max(size, io.DEFAULT_BUFFER_SIZE)])
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Return the bytes up to and with the next line feed, at most ``size`` of them; the rest where there is none."""
+        """Return the bytes up to and with the next line feed, or the rest where there is none; at most ``size``."""
         # Not io's own: it returns more than `size` where `peek` gives less than that (seen with CPython 3.11).
         self._check_open()
         wanted = sys.maxsize if size is None or size < 0 else size

@@ -1,0 +1,88 @@
+"""Runs a DataLoader as a user's training script would, and prints what it got; a program of its own, so that it may hang.
+
+Usage: python loader_program.py SCENARIO START_METHOD URI [ENDPOINT]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch.distributed
+import torch.multiprocessing
+from torch.utils.data import DataLoader
+
+from torchbucket import IterableDataset, MapDataset, StoreConfig
+
+
+def sample_of(reader):
+    return reader.key, len(reader.read())
+
+
+def refuse(reader):
+    raise ValueError("a label is missing")
+
+
+def loader_of(dataset, method: str, **settings) -> DataLoader:
+    return DataLoader(
+        dataset, batch_size=5, num_workers=2, multiprocessing_context=method, collate_fn=list, timeout=60, **settings
+    )
+
+
+def epoch(loader) -> list:
+    return [sample for batch in loader for sample in batch]
+
+
+def epochs(method: str, uri: str, config: StoreConfig) -> object:
+    """Two epochs of each kind in persistent workers, after the parent has used the same data set."""
+    found = {}
+    for kind in (MapDataset, IterableDataset):
+        dataset = kind.from_prefix(uri, config=config, transform=sample_of)
+        used = [next(iter(dataset))]  # also leaves an iterator with reads under way when the workers are made
+        loader = loader_of(dataset, method, persistent_workers=True, pin_memory=True)
+        found[kind.__name__] = [epoch(loader), epoch(loader), used]
+    return found
+
+
+def early(method: str, uri: str, config: StoreConfig) -> object:
+    """Leaves the epoch after one batch, twice, then ends."""
+    dataset = IterableDataset.from_prefix(uri, config=config, transform=sample_of)
+    loader = loader_of(dataset, method)
+    return [next(iter(loader)), next(iter(loader))]
+
+
+def failing_read(method: str, uri: str, config: StoreConfig) -> object:
+    return failure(loader_of(MapDataset.from_objects([f"{uri}not-there"], config=config), method))
+
+
+def failing_transform(method: str, uri: str, config: StoreConfig) -> object:
+    return failure(loader_of(IterableDataset.from_prefix(uri, config=config, transform=refuse), method))
+
+
+def failure(loader) -> object:
+    try:
+        epoch(loader)
+    except Exception as error:
+        return {"kind": type(error).__name__, "message": str(error)}
+    return "no error"
+
+
+def ranks(method: str, uri: str, config: StoreConfig) -> object:
+    """Two ranks that only ``torch.distributed`` tells apart, each with workers that do not know it."""
+    meeting = Path(f"{uri.removeprefix('file://').rstrip('/')}.meeting")
+    torch.multiprocessing.spawn(run_rank, (method, uri, config, meeting), nprocs=2)
+    return [json.loads(meeting.with_suffix(f".{rank}").read_text()) for rank in range(2)]
+
+
+def run_rank(rank: int, method: str, uri: str, config: StoreConfig, meeting: Path) -> None:
+    dataset = IterableDataset.from_prefix(uri, config=config, transform=sample_of)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    meeting.with_suffix(f".{rank}").write_text(json.dumps(epoch(loader_of(dataset, method))))
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    scenario, method, uri = sys.argv[1:4]
+    settings = StoreConfig(endpoint=sys.argv[4], region="us-east-1", anonymous=True) if sys.argv[4:] else StoreConfig()
+    print(json.dumps(globals()[scenario](method, uri, settings)))
