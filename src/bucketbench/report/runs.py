@@ -11,17 +11,13 @@ from typing import Any, TypeVar
 
 from bucketbench.errors import ResultsError
 from bucketbench.records import Figure
+from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, SCHEMA_VERSION
 from bucketbench.statistics import MeasuredJob, Role
 
-__all__ = ["SCHEMA_VERSION", "Run", "load_run", "newest_run"]
+__all__ = ["Run", "load_run", "newest_run"]
 
-SCHEMA_VERSION = 1
-"""Newest version of the result files that is understood."""
-
-_RUN_FILE = "run_results.json"
-_JOB_FILE = "job_results.json"
 _T = TypeVar("_T")
-_JOB_MARKS = (_JOB_FILE, "job.json", ".hydra")
+_JOB_MARKS = (JOB_RESULTS_FILE, "job.json", ".hydra")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,11 +58,11 @@ def load_run(path: Path) -> Run:
         ResultsError: nothing is there, or a file is damaged, or of a newer schema; the message names it.
     """
     if path.is_dir():
-        file = path / _RUN_FILE
+        file = path / RUN_RESULTS_FILE
         return _whole_run(file) if file.exists() else _interrupted_run(path)
     if path.exists():
         return _whole_run(path)
-    raise ResultsError(f"there is no run at {path}: expected a run's directory or its {_RUN_FILE}")
+    raise ResultsError(f"there is no run at {path}: expected a run's directory or its {RUN_RESULTS_FILE}")
 
 
 def newest_run(multirun: Path) -> Path:
@@ -89,7 +85,7 @@ def newest_run(multirun: Path) -> Path:
 
 
 def _is_run(directory: Path) -> bool:
-    return (directory / _RUN_FILE).exists() or any(directory.glob(f"*/{_JOB_FILE}"))
+    return (directory / RUN_RESULTS_FILE).exists() or any(directory.glob(f"*/{JOB_RESULTS_FILE}"))
 
 
 def _whole_run(file: Path) -> Run:
@@ -106,19 +102,32 @@ def _whole_run(file: Path) -> Run:
         commit=_commit(fields),
         command=tuple(str(override) for override in _optional(fields, "command", list, file) or ()),
         host=_optional(fields, "host", dict, file) or {},
+        notes=_incomplete(fields, len(jobs), file),
     )
+
+
+def _incomplete(fields: Mapping[str, Any], jobs: int, file: Path) -> tuple[str, ...]:
+    planned = _optional(fields, "jobs_planned", int, file)
+    count = f"the results of {jobs} of {planned} jobs are there" if planned is not None else "jobs may be missing"
+    if _optional(fields, "interrupted", bool, file):
+        return (f"the sweep was interrupted: {count}",)
+    if fields.get("ended_at") is None:
+        return (f"the sweep was killed, or still runs: {count}",)
+    if planned is not None and planned != jobs:
+        return (count,)
+    return ()
 
 
 def _interrupted_run(directory: Path) -> Run:
     numbered = [child for child in directory.iterdir() if any((child / mark).exists() for mark in _JOB_MARKS)]
     numbered.sort(key=lambda child: (not child.name.isdecimal(), int(child.name) if child.name.isdecimal() else 0))
-    notes = [f"{_RUN_FILE} is missing: the sweep was interrupted, or still runs"]
+    notes = [f"{RUN_RESULTS_FILE} is missing: the sweep was interrupted, or still runs"]
     jobs: list[MeasuredJob] = []
     described: list[Mapping[str, Any]] = []
     for child in numbered:
-        file = child / _JOB_FILE
+        file = child / JOB_RESULTS_FILE
         if not file.exists():
-            notes.append(f"job {child.name} left no {_JOB_FILE} and is not in the table")
+            notes.append(f"job {child.name} left no {JOB_RESULTS_FILE} and is not in the table")
             continue
         try:
             fields = _read_object(file)
@@ -127,7 +136,7 @@ def _interrupted_run(directory: Path) -> Run:
         except ResultsError as error:
             notes.append(f"job {child.name} is not in the table: {error}")
     if not jobs:
-        details = "; ".join(notes[1:]) or f"no job left a {_JOB_FILE}"
+        details = "; ".join(notes[1:]) or f"no job left a {JOB_RESULTS_FILE}"
         raise ResultsError(f"{directory} holds no results to show: {details}")
     started = [text for fields in described if isinstance(text := fields.get("started_at"), str)]
     host = described[0].get("host")
@@ -162,8 +171,8 @@ def _read_object(file: Path) -> dict[str, Any]:
 
 
 def _way_out(file: Path) -> str:
-    if file.name == _RUN_FILE and any(file.parent.glob(f"*/{_JOB_FILE}")):
-        return f" (move it away to have the {_JOB_FILE} files beside it read instead)"
+    if file.name == RUN_RESULTS_FILE and any(file.parent.glob(f"*/{JOB_RESULTS_FILE}")):
+        return f" (move it away to have the {JOB_RESULTS_FILE} files beside it read instead)"
     return ""
 
 
@@ -209,14 +218,12 @@ def _is_finite(value: Any) -> bool:
 
 
 def _role(fields: Mapping[str, Any], where: str) -> Role:
-    """The client's role as its configuration has it; a contestant where it has none."""
-    config = fields.get("config")
-    client = config.get("client") if isinstance(config, dict) else None
-    name = client.get("role", Role.CONTESTANT) if isinstance(client, dict) else Role.CONTESTANT
+    """The client's role; a contestant where the results do not tell."""
+    name = _optional(fields, "role", str, where) or Role.CONTESTANT
     try:
         return Role(name)
     except ValueError as error:
-        raise ResultsError(f"{where} is damaged: client.role is {name!r}, expected {' or '.join(Role)}") from error
+        raise ResultsError(f"{where} is damaged: role is {name!r}, expected {' or '.join(Role)}") from error
 
 
 def _commit(fields: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ _MOST_CHARACTERS = 400  # of a reason: a library's message may be a page long; t
 
 
 def heading(run: Run) -> str:
-    """One line on what ran, when and where."""
+    """In one sentence what ran, when and where."""
     clients = len({job.client for job in run.jobs})
     failed = sum(job.failure is not None for job in run.jobs)
     parts = [
@@ -26,8 +26,19 @@ def heading(run: Run) -> str:
     if run.started_at is not None:
         parts.append(f"started {run.started_at}")
     if run.commit is not None:
-        parts.append(f"commit {run.commit[:12]}")
-    return "; ".join(parts)
+        commit, *changed = run.commit.split("-", 1)
+        parts.append(f"commit {'-'.join([commit[:12], *changed])}")
+    parts.append(_host(run.host))
+    return "; ".join(part for part in parts if part)
+
+
+def _host(host: Mapping[str, Any]) -> str:
+    cores, memory_mib = host.get("cpu_cores"), host.get("memory_mib")
+    known = [
+        f"{cores} cores of {host.get('cpu_model', 'an unknown CPU')}" if isinstance(cores, int) else "",
+        f"{memory_mib / 1024:.1f} GiB memory" if isinstance(memory_mib, int) else "",
+    ]
+    return ", ".join(part for part in known if part)
 
 
 def parameter_text(parameters: Mapping[str, Any]) -> str:

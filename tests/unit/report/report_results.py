@@ -1,0 +1,87 @@
+"""Result files of runs that never were, for the tests of the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bucketbench.statistics import FIGURE_UNITS
+
+PARAMETERS = {"target": "local", "network": "regional", "dataloader.num_workers": 2}
+
+
+def job(client: str, repeat: int, throughput_mibs: float | None, **changes: Any) -> dict[str, Any]:
+    """A job's results; without a throughput it has failed."""
+    measured = {
+        "throughput_mibs": throughput_mibs,
+        "samples_per_s": throughput_mibs and throughput_mibs * 10,
+        "latency_p50_s": 0.0123,
+        "latency_p95_s": 0.25,
+        "cpu_s_per_gib": 1.5,
+        "peak_rss_mib": 512.0,
+        "errors": 0,
+    }
+    if throughput_mibs is None:
+        measured = {"errors": 3}
+    figures = {
+        name: {
+            "unit": unit,
+            "value": measured.get(name),
+            "reason": None if name in measured else "left out by the test",
+        }
+        for name, unit in FIGURE_UNITS.items()
+    }
+    return {
+        "schema_version": 1,
+        "scenario": "dataset",
+        "client": client,
+        "parameters": PARAMETERS,
+        "repeat": repeat,
+        "disambiguator": None,
+        "status": "failed" if throughput_mibs is None else "ok",
+        "reason": "the measured process was killed by SIGKILL" if throughput_mibs is None else None,
+        "started_at": f"2026-11-02T10:00:{repeat:02}Z",
+        "figures": figures,
+        "verification": {"checked": 10, "mismatched": 0, "missing": 0, "duplicated": 0},
+        "versions": {},
+        "host": {"cpu_model": "Abacus", "cpu_cores": 2, "memory_mib": 8192},
+        "role": "reference" if client in ("raw", "disk") else "contestant",
+        "config": {},
+        "commit": "0123456789abcdef-dirty",
+        **changes,
+    }
+
+
+def write_run(directory: Path, jobs: list[dict[str, Any]], *, whole: bool = True) -> Path:
+    """Write a run's files; not ``whole``, it has those of its jobs only, as an interrupted sweep."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, results in enumerate(jobs):
+        (directory / str(number)).mkdir()
+        (directory / str(number) / "job_results.json").write_text(json.dumps(results))
+    if whole:
+        run = {
+            "schema_version": 1,
+            "scenario": "dataset",
+            "run_id": directory.name,
+            "started_at": "2026-11-02T10:00:00Z",
+            "ended_at": "2026-11-02T10:01:00Z",
+            "host": {"cpu_model": "Abacus", "cpu_cores": 2, "memory_mib": 8192},
+            "versions": {},
+            "commit": "0123456789abcdef-dirty",
+            "command": ["client=fast,slow"],
+            "interrupted": False,
+            "jobs_planned": len(jobs),
+            "jobs": jobs,
+        }
+        (directory / "run_results.json").write_text(json.dumps(run))
+    return directory
+
+
+def small_run() -> list[dict[str, Any]]:
+    """Five repeats of two contestants and the ceiling, the first contestant five times as fast as the second."""
+    return [
+        job(client, repeat, throughput_mibs * (1 + repeat / 100))
+        for repeat in range(5)
+        for client, throughput_mibs in (("slow", 20.0), ("fast", 100.0), ("raw", 200.0))
+    ]

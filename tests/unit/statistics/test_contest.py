@@ -1,0 +1,163 @@
+"""Repeats put together, clients compared, and when nobody has won."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from statistics_records import measured_job
+
+from bucketbench.records import Figure
+from bucketbench.statistics import (
+    IncomparableError,
+    Role,
+    Status,
+    Summary,
+    Verdict,
+    attainable_confidence,
+    compare,
+    hold_contest,
+    summarise,
+)
+
+
+def summary(client: str, throughputs: Sequence[float | None], **changes: Any) -> Summary:
+    jobs = [measured_job(client, repeat, value, **changes) for repeat, value in enumerate(throughputs)]
+    (only,) = summarise(jobs)
+    return only
+
+
+def test_median_and_spread_are_of_the_repeats_that_succeeded() -> None:
+    partial = summary("a", [10, 14, None, 11])
+    throughput = partial.figures["throughput_mibs"]
+    assert (throughput.median, throughput.spread) == (11, 3)
+    assert (partial.status, partial.repeats, partial.failures) == (Status.PARTIAL, 4, ("killed",))
+
+
+def test_one_repeat_has_no_spread_and_two_no_interval() -> None:
+    assert summary("a", [10]).figures["throughput_mibs"].spread is None
+    assert summary("a", [10, 11]).figures["throughput_mibs"].spread == 0.5
+    assert summary("a", [10, 11]).figures["throughput_mibs"].interval() is None
+
+
+def test_a_failed_client_has_reasons_and_its_errors() -> None:
+    failed = summary("a", [None, None])
+    assert failed.status is Status.FAILED
+    assert failed.figures["throughput_mibs"].reason == "no repeat succeeded"
+    assert failed.errors.reason == "left out by the test"
+
+
+def test_errors_are_summed_over_all_repeats() -> None:
+    errors = {"errors": Figure(unit="samples", value=2)}
+    jobs = [replace(measured_job("a", repeat, value), figures=errors) for repeat, value in enumerate([10.0, None])]
+    (both,) = summarise(jobs)
+    assert both.errors.value == 4
+
+
+def test_parameter_sets_stay_apart() -> None:
+    jobs = [measured_job("a", 0, 10.0, parameters={"workers": workers}) for workers in (1, 2)]
+    assert [found.parameters["workers"] for found in summarise(jobs)] == [1, 2]
+
+
+def test_the_same_repeat_twice_is_refused() -> None:
+    with pytest.raises(IncomparableError, match="repeat 0 of client 'a' is there more than once"):
+        summarise([measured_job("a", 0, 10.0), measured_job("a", 0, 11.0)])
+
+
+def test_mixed_units_are_refused() -> None:
+    other = {"throughput_mibs": Figure(unit="MB/s", value=1)}
+    with pytest.raises(IncomparableError, match="MB/s and in MiB/s"):
+        summarise([measured_job("a", 0, 10.0), replace(measured_job("a", 1, 10.0), figures=other)])
+
+
+def test_the_fastest_wins_with_its_margin_over_the_second() -> None:
+    contest = hold_contest(
+        [summary("slow", [1, 1.1, 0.9]), summary("fast", [10, 11, 9]), summary("middle", [5, 5.6, 4.4])]
+    )
+    assert contest.verdict is Verdict.WON
+    assert contest.winner is not None
+    assert [entry.client for entry in contest.ranking] == ["fast", "middle", "slow"]
+    assert contest.winner.client == "fast"
+    assert contest.margin is not None
+    assert (contest.margin.denominator, contest.margin.ratio) == ("middle", 2)
+    assert contest.margin.interval is not None
+    assert contest.margin.interval.confidence == 0.75
+
+
+def test_an_interval_that_includes_one_is_undecided() -> None:
+    contest = hold_contest([summary("a", [10, 12, 8, 11, 9]), summary("b", [9.5, 8, 12, 9, 11])])
+    assert contest.verdict is Verdict.UNDECIDED
+    assert contest.winner is None
+    assert contest.margin is not None
+    assert contest.margin.interval is not None
+    assert 1.0 in contest.margin.interval
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_too_few_repeats_are_undecided_however_large_the_margin(repeats: int) -> None:
+    contest = hold_contest([summary("a", [1000] * repeats), summary("b", [1] * repeats)])
+    assert contest.verdict is Verdict.UNDECIDED
+    assert contest.margin is not None
+    assert contest.margin.interval is None
+
+
+def test_pairing_sees_through_what_slows_both() -> None:
+    # The host slows down from repeat to repeat, and the second client is always a tenth behind.
+    values = [100.0, 70.0, 50.0, 30.0, 20.0]
+    ahead, behind = summary("a", values), summary("b", [value / 1.1 for value in values])
+    paired = compare(ahead, behind)
+    assert paired.paired
+    assert paired.interval is not None
+    assert paired.interval.low == pytest.approx(1.1)
+    assert paired.interval.high == pytest.approx(1.1)
+    shorter = compare(ahead, summary("b", [value / 1.1 for value in values[:4]]))
+    assert not shorter.paired
+    assert shorter.interval is not None
+    assert not shorter.decided
+
+
+def test_references_and_clients_with_failures_take_no_part() -> None:
+    contest = hold_contest(
+        [
+            summary("raw", [100, 100, 100], role=Role.REFERENCE),
+            summary("flaky", [50, None, 50]),
+            summary("a", [10, 10, 10]),
+            summary("b", [5, 5, 5]),
+        ]
+    )
+    assert [entry.client for entry in contest.ranking] == ["a", "b"]
+    assert [entry.client for entry in contest.excluded] == ["flaky"]
+
+
+def test_one_contestant_is_uncontested_and_none_is_no_contest() -> None:
+    assert hold_contest([summary("a", [1, 1, 1])]).verdict is Verdict.UNCONTESTED
+    assert hold_contest([summary("a", [None])]).verdict is Verdict.NO_CONTEST
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"scenario": "listing"}, "scenarios 'dataset' and 'listing'"),
+        ({"parameters": {"network": "off"}}, "network is 'regional' and 'off'"),
+        ({"parameters": {}}, "network is 'regional' and 'absent'"),
+    ],
+)
+def test_what_is_not_comparable_is_refused(changes: dict[str, Any], message: str) -> None:
+    one, other = summary("a", [1, 1, 1]), summary("b", [1, 1, 1], **changes)
+    with pytest.raises(IncomparableError, match=message):
+        compare(one, other)
+    with pytest.raises(IncomparableError, match=message):
+        hold_contest([one, other])
+
+
+def test_a_figure_that_nobody_has_is_refused() -> None:
+    with pytest.raises(IncomparableError, match="no figure 'speed'"):
+        compare(summary("a", [1]), summary("b", [1]), figure="speed")
+    with pytest.raises(IncomparableError, match="a has no cpu_s above 0"):
+        compare(summary("a", [1]), summary("b", [1]), figure="cpu_s")
+
+
+def test_attainable_confidence() -> None:
+    assert [attainable_confidence(repeats) for repeats in (0, 1, 3, 5, 6, 100)] == [0, 0, 0.75, 0.9375, 0.95, 0.95]
