@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Any
 
@@ -12,7 +12,7 @@ from bucketbench.testbed.counters import Counters
 from bucketbench.testbed.deadlines import Deadlines
 from bucketbench.testbed.messages import Body, ContentSlice, Disconnected, Request, Response, parse_query
 from bucketbench.testbed.network import NetworkModel
-from bucketbench.testbed.objects import Buckets
+from bucketbench.testbed.objects import Buckets, Reader
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.service import S3Service, error_response
 from bucketbench.testbed.shaping import Network, Transfer
@@ -23,9 +23,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 AsgiReceive = Callable[[], Awaitable[Message]]
 AsgiSend = Callable[[Message], Awaitable[None]]
-
-_PIECE_BYTES = 1 << 20
-"""What is sent at once where no bandwidth applies and the content does not lie in memory in one piece."""
 
 _DRAIN_LIMIT_BYTES = 1 << 20
 """An unread body up to this size is read and thrown away so that the connection can go on; a longer one closes it. *Source*: ours."""
@@ -125,10 +122,11 @@ class Application:
                 self.counters.errors[response.status] += 1
         if body.started:
             arrived_s = time.monotonic()
-        closes = not body.exhausted and not await _drain(body, headers)
-        if network is not None:
-            await network.first_byte(arrived_s)
-        await self._send(request, response, network, send, closes=closes, counted=not is_admin)
+        with _opened(response) as reader:
+            closes = not body.exhausted and not await _drain(body, headers)
+            if network is not None:
+                await network.first_byte(arrived_s)
+            await self._send(response, reader, network, send, closes=closes, counted=not is_admin)
 
     def _receiver(
         self, receive: AsgiReceive, network: Network | None, length_bytes: int | None
@@ -157,8 +155,8 @@ class Application:
 
     async def _send(
         self,
-        request: Request,
         response: Response,
+        reader: Reader | None,
         network: Network | None,
         send: AsgiSend,
         *,
@@ -171,37 +169,44 @@ class Application:
         if closes:
             headers = [*headers, (b"connection", b"close")]
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        body = response.body
-        if request.method == "HEAD" or response.status in (204, 304):
-            body = b""
-        size_bytes = len(body) if isinstance(body, bytes) else body.stop - body.start
+        body, size_bytes = response.body, 0 if response.bodiless else response.length_bytes
+        if counted:
+            self.counters.bytes_out += size_bytes
+        if not size_bytes:
+            await send({"type": "http.response.body", "body": b""})
+            return
         transfer = None if network is None else network.download(size_bytes)
         with transfer or nullcontext():
             if isinstance(body, bytes):
                 if transfer is not None:
                     await transfer.due(size_bytes)
                 await send({"type": "http.response.body", "body": body})
-            else:
-                await _send_content(body, transfer, send)
-        if counted:
-            self.counters.bytes_out += size_bytes
+            elif reader is not None:
+                await _send_content(reader, body, transfer, send)
 
 
-async def _send_content(body: ContentSlice, transfer: Transfer | None, send: AsgiSend) -> None:
-    whole = body.content.view()
-    if transfer is None and whole is not None:
-        piece = whole if len(whole) == body.stop - body.start else memoryview(whole)[body.start : body.stop]
-        await send({"type": "http.response.body", "body": piece})
+@contextmanager
+def _opened(response: Response) -> Iterator[Reader | None]:
+    """Opens the content of an answer at once: later it may have been replaced."""
+    if isinstance(response.body, bytes) or response.bodiless:
+        yield None
         return
-    at = body.start
-    while at < body.stop:
-        piece_bytes = _PIECE_BYTES if transfer is None else transfer.piece_bytes
-        for piece in body.content.pieces(at, min(body.stop, at + piece_bytes), piece_bytes):
-            if transfer is not None:
-                await transfer.due(len(piece))
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-            at += len(piece)
-    await send({"type": "http.response.body", "body": b""})
+    reader = response.body.content.open()
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+async def _send_content(reader: Reader, body: ContentSlice, transfer: Transfer | None, send: AsgiSend) -> None:
+    start, stop = body.start, body.stop
+    while start < stop:
+        piece_bytes = body.content.piece_bytes if transfer is None else transfer.piece_bytes
+        piece = reader.read(start, min(stop, start + piece_bytes))
+        start += len(piece)
+        if transfer is not None:
+            await transfer.due(len(piece))
+        await send({"type": "http.response.body", "body": piece, "more_body": start < stop})
 
 
 def _body_length_bytes(headers: dict[str, str]) -> int | None:

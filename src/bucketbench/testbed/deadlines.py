@@ -8,7 +8,6 @@ import asyncio
 import ctypes
 import heapq
 import os
-import sys
 import time
 from collections.abc import Callable
 from itertools import count
@@ -152,9 +151,7 @@ class _TimerFd:
 
 
 def _timer(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> _Timer:
-    if sys.platform == "linux":
-        try:
-            return _TimerFd(loop, callback)
-        except (OSError, AttributeError):  # A C library without timerfd: the loop's timers are coarser, not wrong.
-            return _LoopTimer(loop, callback)
-    return _LoopTimer(loop, callback)
+    try:
+        return _TimerFd(loop, callback)
+    except (OSError, AttributeError):  # Not Linux: the loop's timers are coarser, not wrong.
+        return _LoopTimer(loop, callback)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from bucketbench.testbed.presets import load_network
+
 __all__ = ["RunningTestbed", "TestbedError", "launch_testbed"]
 
 _START_LIMIT_S = 60.0
@@ -52,9 +54,13 @@ class RunningTestbed:
         """Starts the counts again; returns them as they were."""
         return cast("dict[str, Any]", self._ask("POST", "reset"))
 
-    def set_network(self, model: Mapping[str, object]) -> None:
-        """Replaces the network model for requests that begin later; fields left out take their defaults, so `{}` turns it off."""
-        self._ask("PUT", "network", json.dumps(dict(model)).encode())
+    def set_network(self, model: str | Mapping[str, object]) -> None:
+        """Replaces the network model for requests that begin later.
+
+        Takes what `launch_testbed` takes. Fields left out of a mapping have their defaults, so `{}` turns the model off.
+        """
+        fields = load_network(model).to_mapping() if isinstance(model, str) else dict(model)
+        self._ask("PUT", "network", json.dumps(fields).encode())
 
     def network(self) -> dict[str, Any]:
         """Returns the network model's fields."""

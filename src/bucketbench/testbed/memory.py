@@ -1,8 +1,9 @@
 """Objects held in memory: the default, and the faster holder."""
 
 import asyncio
+import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from bucketbench.testbed.digests import digests_of
@@ -19,6 +20,8 @@ class MemoryContent:
 
     __slots__ = ("_segments", "_starts", "size_bytes")
 
+    piece_bytes = sys.maxsize
+
     def __init__(self, segments: Sequence[bytes]) -> None:
         self._segments = tuple(segment for segment in segments if segment)
         *starts, self.size_bytes = accumulate((len(segment) for segment in self._segments), initial=0)
@@ -29,23 +32,19 @@ class MemoryContent:
         """The segments, none of them empty."""
         return self._segments
 
-    def view(self) -> bytes | None:
-        """Returns the whole when it is one segment."""
-        if len(self._segments) == 1:
-            return self._segments[0]
-        return None if self._segments else b""
+    def open(self) -> "MemoryContent":
+        """Returns itself."""
+        return self
 
-    def pieces(self, start: int, stop: int, piece_bytes: int) -> Iterator[bytes | memoryview]:
-        """Yields views, never copies."""
+    def close(self) -> None:
+        """Nothing to do."""
+
+    def read(self, start: int, stop: int) -> bytes | memoryview:
+        """Returns a view of the segment that `start` lies in, never a copy."""
         index = bisect_right(self._starts, start) - 1
-        while start < stop:
-            segment = self._segments[index]
-            begin = start - self._starts[index]
-            end = min(len(segment), begin + piece_bytes, begin + stop - start)
-            yield segment if end - begin == len(segment) else memoryview(segment)[begin:end]
-            start += end - begin
-            if end == len(segment):
-                index += 1
+        segment, begin = self._segments[index], start - self._starts[index]
+        end = min(len(segment), stop - self._starts[index])
+        return segment if end - begin == len(segment) else memoryview(segment)[begin:end]
 
     def release(self) -> None:
         """Nothing to do: memory goes with the last reference."""

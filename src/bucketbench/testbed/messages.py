@@ -79,6 +79,11 @@ class Response:
     content_length: int | None = None
 
     @property
+    def bodiless(self) -> bool:
+        """Whether nothing follows the headers: an answer to HEAD, or a status that has no body."""
+        return self.content_length is not None or self.status in (204, 304)
+
+    @property
     def length_bytes(self) -> int:
         """Length of the body that is stated in Content-Length."""
         if self.content_length is not None:

@@ -24,15 +24,18 @@ __all__ = [
     "Buckets",
     "Check",
     "Content",
+    "ContentGone",
     "Holder",
     "Incoming",
     "InvalidBucketName",
     "ModelError",
     "Part",
+    "Reader",
     "Received",
     "StoredObject",
     "Upload",
     "UploadMissing",
+    "pieces",
 ]
 
 _BUCKET_NAME = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
@@ -66,8 +69,22 @@ class BucketNotEmpty(ModelError):
     """The bucket still has objects."""
 
 
+class ContentGone(Exception):
+    """What an object's bytes were kept in is gone or was replaced by someone else."""
+
+
 class UploadMissing(ModelError):
     """No open upload has this id, in this bucket, for this key."""
+
+
+class Reader(Protocol):
+    """An open content: goes on giving the same bytes although the object is replaced or deleted meanwhile."""
+
+    def read(self, start: int, stop: int) -> bytes | memoryview:
+        """Returns at least one byte, beginning at `start` and ending before `stop`; fewer than asked where that spares a copy."""
+
+    def close(self) -> None:
+        """Ends reading."""
 
 
 class Content(Protocol):
@@ -77,14 +94,27 @@ class Content(Protocol):
     def size_bytes(self) -> int:
         """Length of the whole."""
 
-    def view(self) -> memoryview | bytes | None:
-        """Returns the whole without copying, or None where it does not lie in memory in one piece."""
+    @property
+    def piece_bytes(self) -> int:
+        """The most that is sensibly read at once: no limit in memory, where nothing is copied."""
 
-    def pieces(self, start: int, stop: int, piece_bytes: int) -> Iterator[bytes | memoryview]:
-        """Yields the bytes from `start` to before `stop` in pieces of at most `piece_bytes`."""
+    def open(self) -> Reader:
+        """Starts reading; raises ContentGone."""
 
     def release(self) -> None:
         """Frees what was never published, or a part that is no longer needed."""
+
+
+def pieces(content: Content, start: int, stop: int, piece_bytes: int = 1 << 20) -> Iterator[bytes | memoryview]:
+    """Yields the bytes of a content from `start` to before `stop` in pieces of at most `piece_bytes`."""
+    reader = content.open()
+    try:
+        while start < stop:
+            piece = reader.read(start, min(stop, start + piece_bytes))
+            yield piece
+            start += len(piece)
+    finally:
+        reader.close()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

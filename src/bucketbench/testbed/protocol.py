@@ -24,3 +24,10 @@ class TestbedProtocol(HttpToolsProtocol):
         """Counts its end."""
         super().connection_lost(exc)
         cast("Application", self.config.app).counters.connection_closed()
+
+    def shutdown(self) -> None:
+        """Ends the connection when it is idle, without waiting for the peer's part in the end of TLS; else after the running answer."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()
+        else:
+            super().shutdown()

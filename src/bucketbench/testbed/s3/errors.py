@@ -20,6 +20,7 @@ _CODES: Mapping[str, tuple[int, str]] = {
     "EntityTooLarge": (400, "The upload is larger than the maximum allowed size."),
     "EntityTooSmall": (400, "A part other than the last is smaller than the minimum allowed size."),
     "IncompleteBody": (400, "Fewer bytes arrived than the request declared."),
+    "InternalError": (500, "The testbed failed; its log on standard error says how."),
     "InvalidArgument": (400, "An argument is not valid."),
     "InvalidBucketName": (400, "The bucket name is not valid."),
     "InvalidDigest": (400, "The Content-MD5 you gave is not an MD5 in base64."),

@@ -1,8 +1,9 @@
 """The S3 dialect: from a request to its handler, and from an error to S3's answer."""
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from bucketbench.testbed.messages import Request, Response
+from bucketbench.testbed.messages import Disconnected, Request, Response
 from bucketbench.testbed.objects import Buckets, ModelError
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
 from bucketbench.testbed.s3.addressing import address
@@ -39,6 +40,8 @@ _HANDLERS: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
     "upload_part_copy": uploads.upload_part_copy,
 }
 
+_logger = logging.getLogger(__name__)
+
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
 
 
@@ -69,6 +72,11 @@ class S3Service:
             response = error_response(from_model(error), request)
         except S3Error as error:
             response = error_response(error, request)
+        except Disconnected:
+            raise
+        except Exception:
+            _logger.exception("%s %s failed", request.method, name)
+            response = error_response(S3Error("InternalError"), request)
         response.headers.append((b"x-amz-request-id", request.id.encode()))
         return name, response
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import Attributes, Part, Upload
+from bucketbench.testbed.objects import Attributes, Part, Upload, pieces
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
 from bucketbench.testbed.s3.call import Call, quoted, xml_response
@@ -50,8 +50,10 @@ async def create_upload(call: Call) -> Response:
     attributes = Attributes(headers=attributes.headers, metadata=attributes.metadata, checksum_type=kind)
     upload = call.buckets.create_upload(bucket, call.key, attributes=attributes, checksum_algorithm=algorithm)
     fields = [element("Bucket", bucket.name), element("Key", call.key), element("UploadId", upload.id)]
-    headers = [(b"x-amz-checksum-algorithm", algorithm.upper().encode()), (b"x-amz-checksum-type", kind.encode())]
-    return xml_response(document("InitiateMultipartUploadResult", fields), headers if algorithm else None)
+    headers: list[tuple[bytes, bytes]] = []
+    if algorithm is not None:
+        headers = [(b"x-amz-checksum-algorithm", algorithm.upper().encode()), (b"x-amz-checksum-type", kind.encode())]
+    return xml_response(document("InitiateMultipartUploadResult", fields), headers)
 
 
 def _part_number(call: Call) -> int:
@@ -91,7 +93,7 @@ async def upload_part_copy(call: Call) -> Response:
         start, stop = span
     incoming = call.buckets.holder.receive()
     try:
-        for piece in source.content.pieces(start, stop, 1 << 20):
+        for piece in pieces(source.content, start, stop):
             incoming.write(bytes(piece))
         received = await incoming.finish()
     except BaseException:

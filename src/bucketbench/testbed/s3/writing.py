@@ -4,7 +4,7 @@ from urllib.parse import unquote_to_bytes
 
 from bucketbench.testbed.digests import digests_of
 from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import Attributes, StoredObject
+from bucketbench.testbed.objects import Attributes, StoredObject, pieces
 from bucketbench.testbed.s3.addressing import check_key
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
@@ -78,7 +78,7 @@ async def copy_object(call: Call) -> Response:
     if source.part_sizes_bytes:  # A copy is one part, so its ETag is the MD5 of the whole.
         incoming = call.buckets.holder.receive()
         try:
-            for piece in source.content.pieces(0, source.size_bytes, 1 << 20):
+            for piece in pieces(source.content, 0, source.size_bytes):
                 incoming.write(bytes(piece))
             received = await incoming.finish()
         except BaseException:
