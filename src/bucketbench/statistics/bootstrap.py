@@ -46,8 +46,9 @@ def attainable_confidence(repeats: int) -> float:
     """How sure an interval of so many repeats can be at most, never above ``CONFIDENCE``.
 
     No range between two of the values that were seen holds the median with more confidence than the range of them all,
-    which misses it when all n fall on the same side of it: 2 to the power 1 - n. That is 75 % for 3 repeats, 94 % for 5 and above
-    95 % from 6 on. *Source*: the sign test; David and Nagaraja, "Order Statistics" (2003), section 7.1.
+    which misses it when all n fall on the same side of it, with a chance of 2 to the power 1 - n. That leaves 75 % for
+    3 repeats, 94 % for 5 and above 95 % from 6 on. *Source*: the sign test; David and Nagaraja, "Order Statistics"
+    (2003), section 7.1.
     """
     return min(CONFIDENCE, 1 - 2.0 ** (1 - repeats)) if repeats > 0 else 0.0
 

@@ -36,7 +36,7 @@ def measured_windows(operations: Iterable[Operation]) -> list[Window]:
                 started_s=operation.started_s if known is None else min(known.started_s, operation.started_s),
                 ended_s=operation.ended_s if known is None else max(known.ended_s, operation.ended_s),
             )
-    return sorted(windows.values(), key=lambda window: window.started_s)
+    return sorted(windows.values(), key=lambda window: (window.started_s, window.epoch))
 
 
 def growth(samples: Sequence[UsageSample], windows: Sequence[Window], counter: Callable[[UsageSample], float]) -> float:

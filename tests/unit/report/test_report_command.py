@@ -1,0 +1,258 @@
+"""``bucketbench report`` on small runs that were written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from report_results import PARAMETERS, job, small_run, write_run
+
+from bucketbench.report import load_run, render_table
+from bucketbench.report.command import main
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What the command prints, having succeeded."""
+    assert main([str(argument) for argument in arguments]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What the command says, having refused."""
+    assert main([str(argument) for argument in arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+def words(line: str) -> list[str]:
+    """The cells of a line of the table."""
+    return re.split(r"\s{2,}", line.strip())
+
+
+def test_the_table_has_a_row_a_client_and_says_who_won(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "dataset" / "2026-11-02_10-00-00", small_run())
+    text = report(capsys, run)
+    rows = [words(line) for line in text.splitlines()]
+    assert ["fast", "102 ± 2.00", "50.0", "1,020", "12.3", "250", "1.50", "512", "0", "ok"] in rows
+    assert ["slow", "20.4 ± 0.40", "10.0", "204", "12.3", "250", "1.50", "512", "0", "ok"] in rows
+    assert ["raw (reference)", "204 ± 4.00", "100", "2,040", "12.3", "250", "1.50", "512", "0", "ok"] in rows
+    flowing = " ".join(text.split())
+    assert (
+        "fast won with 5.00 times the throughput of slow (5.00 to 5.00 by bootstrap over 5 paired repeats, "
+        "which give 94% confidence at most)." in flowing
+    )
+    assert "15 jobs of 3 clients, 0 failed" in flowing
+    assert "commit 0123456789ab-dirty; 2 cores of Abacus, 8.0 GiB memory" in flowing
+    assert "target=local network=regional dataloader.num_workers=2" in flowing
+    assert max(len(line) for line in text.splitlines()) <= 120
+
+
+def test_the_order_is_contestants_by_throughput_then_failed_then_references(tmp_path: Path) -> None:
+    jobs = [job("raw", 0, 999.0), job("dead", 0, None), job("slow", 0, 1.0), job("fast", 0, 2.0)]
+    text = render_table(load_run(write_run(tmp_path / "run", jobs)))
+    clients = [words(line)[0] for line in text.splitlines() if words(line)[-1] in ("ok", "failed")]
+    assert clients == ["fast", "slow", "dead", "raw (reference)"]
+
+
+def test_json_has_the_promised_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", small_run())
+    rows = {row["client"]: row for row in json.loads(report(capsys, run, "--json"))}
+    promised = {
+        "scenario": "dataset",
+        "client": "fast",
+        "parameters": PARAMETERS,
+        "repeats": 5,
+        "throughput_mibs": 102.0,
+        "samples_per_s": 1020.0,
+        "throughput_mibs_spread": 2.0,
+        "latency_p50_s": 0.0123,
+        "latency_p95_s": 0.25,
+        "cpu_s_per_gib": 1.5,
+        "peak_rss_mib": 512.0,
+        "errors": 0,
+        "status": "ok",
+    }
+    assert {name: rows["fast"][name] for name in promised} == promised
+    assert rows["fast"]["won"] is True
+    assert rows["fast"]["margin"]["over"] == "slow"
+    assert rows["fast"]["margin"]["ratio"] == pytest.approx(5)
+    assert rows["fast"]["percent_of_ceiling"] == pytest.approx(50)
+    assert rows["slow"]["won"] is False
+    assert rows["raw"]["role"] == "reference"
+
+
+def test_json_gives_null_with_the_reason_and_never_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", [job("dead", 0, None), job("dead", 1, None), job("alone", 0, 5.0)])
+    rows = {row["client"]: row for row in json.loads(report(capsys, run, "--json"))}
+    dead = rows["dead"]
+    assert (dead["status"], dead["repeats"], dead["errors"]) == ("failed", 2, 6)
+    assert dead["failures"] == ["the measured process was killed by SIGKILL"] * 2
+    for name in ("throughput_mibs", "samples_per_s", "latency_p50_s", "latency_p95_s", "cpu_s_per_gib", "peak_rss_mib"):
+        assert dead[name] is None
+        assert dead[f"{name}_reason"] == "no repeat succeeded"
+    assert rows["alone"]["throughput_mibs_spread_reason"] == "it needs 2 repeats, 1 succeeded"
+    for row in rows.values():
+        assert {name for name, value in row.items() if value is None} == {
+            name.removesuffix("_reason") for name in row if name.endswith("_reason")
+        }
+
+
+def test_one_row_a_client_and_parameter_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sweep = [
+        {**results, "parameters": {**PARAMETERS, "dataloader.num_workers": workers}}
+        for workers in (1, 2)
+        for results in small_run()
+    ]
+    run = write_run(tmp_path / "run", sweep)
+    rows = json.loads(report(capsys, run, "--json"))
+    assert len(rows) == 6
+    assert {row["parameters"]["dataloader.num_workers"] for row in rows} == {1, 2}
+    text = report(capsys, run)
+    assert text.count("fast won with") == 2
+    headings = [line.strip() for line in text.splitlines() if "num_workers" in line]
+    assert headings == ["dataloader.num_workers=1", "dataloader.num_workers=2"]
+
+
+def test_markdown_has_the_rows_with_the_winner_in_bold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = report(capsys, write_run(tmp_path / "run", small_run()), "--markdown")
+    assert "| **fast** | **102 ± 2.00** | **50.0** |" in text
+    assert "| slow | 20.4 ± 0.40 | 10.0 |" in text
+    assert "fast won with 5.00 times" in text
+
+
+def test_markup_in_names_and_reasons_is_text(tmp_path: Path) -> None:
+    jobs = [job("[red]odd", 0, 1.0), job("dead", 0, None, reason="[bold]x[/bold] [/nothing]")]
+    text = render_table(load_run(write_run(tmp_path / "run", jobs)))
+    assert "[red]odd" in text
+    assert "[bold]x[/bold] [/nothing]" in text
+
+
+def test_a_partly_failed_client_is_told_and_cannot_win(tmp_path: Path) -> None:
+    jobs = [*small_run(), *(job("flaky", repeat, None if repeat == 2 else 500.0) for repeat in range(5))]
+    text = render_table(load_run(write_run(tmp_path / "run", jobs)))
+    flowing = " ".join(text.split())
+    assert "fast won with" in flowing
+    assert "flaky: 1 of 5 repeats failed: the measured process was killed by SIGKILL" in flowing
+    assert "flaky: takes no part in the contest" in flowing
+    assert any(words(line)[-1] == "1/5 failed" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("jobs", "words_of_it"),
+    [
+        ([job("a", 0, 9.0), job("b", 0, 1.0)], "Undecided: a had 9.00 times the throughput of b, but 1 repeat cannot"),
+        ([job("a", 0, 9.0), job("raw", 0, 10.0)], "No contest: a is the only contestant"),
+        ([job("a", 0, None)], "No winner: no contestant succeeded"),
+        (
+            [job("a", n, 10.0 + n) for n in range(3)] + [job("b", n, 12.0 - n) for n in range(3)],
+            "which give 75% confidence at most), which includes 1.",
+        ),
+    ],
+)
+def test_no_winner_is_said_with_the_reason(tmp_path: Path, jobs: list[dict[str, Any]], words_of_it: str) -> None:
+    text = render_table(load_run(write_run(tmp_path / "run", jobs)))
+    assert words_of_it in " ".join(text.split())
+
+
+def test_the_newest_run_of_any_scenario_is_the_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path / "multirun" / "listing" / "2026-11-03_08-00-00", [job("newest", 0, 1.0)], whole=False)
+    write_run(tmp_path / "multirun" / "dataset" / "2026-11-02_10-00-00", [job("older", 0, 1.0)])
+    (tmp_path / "multirun" / "dataset" / "2026-11-04_10-00-00").mkdir()  # started, and nothing in it yet
+    monkeypatch.chdir(tmp_path)
+    assert "newest" in report(capsys)
+    assert "newest" in report(capsys, "--multirun", tmp_path / "multirun")
+
+
+def test_an_interrupted_sweep_is_read_from_its_jobs(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", small_run(), whole=False)
+    (run / "15").mkdir()
+    (run / "15" / "job.json").write_text("{}")
+    (run / "3" / "job_results.json").write_text('{"schema_version": 1, "scena')
+    text = " ".join(render_table(load_run(run)).split())
+    assert "run_results.json is missing" in text
+    assert "job 15 left no job_results.json and is not in the table" in text
+    assert "job 3 is not in the table" in text
+    assert "14 jobs of 3 clients" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"interrupted": True}, "the sweep was interrupted: the results of 15 of 15 jobs are there"),
+        ({"ended_at": None, "jobs_planned": 40}, "still runs: the results of 15 of 40 jobs are there"),
+    ],
+)
+def test_an_incomplete_run_says_so(tmp_path: Path, changes: dict[str, Any], note: str) -> None:
+    run = write_run(tmp_path / "run", small_run())
+    file = run / "run_results.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+    assert note in " ".join(render_table(load_run(file)).split())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is damaged, it is not whole JSON"),
+        (b'{"schema_version": 1, "jobs": [', "is damaged, it is not whole JSON"),
+        (b"\xff\xfe\x00", "is damaged, it is not whole JSON"),
+        (b"[" * 100_000, "is damaged, it is not whole JSON"),
+        (b"[]", "expected an object, got list"),
+        (b"{}", "schema_version is None"),
+        (b'{"schema_version": 2}', "has schema version 2, and this bucketbench reads up to 1: update it"),
+        (b'{"schema_version": 1}', "jobs is missing"),
+        (b'{"schema_version": 1, "jobs": []}', "has no job"),
+        (b'{"schema_version": 1, "jobs": {}}', "jobs is of type dict, expected list"),
+        (b'{"schema_version": 1, "jobs": [3], "scenario": "dataset"}', "job 0 is damaged: expected an object, got int"),
+    ],
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    file = tmp_path / "run_results.json"
+    file.write_bytes(content)
+    said = refusal(capsys, file)
+    assert message in said
+    assert str(file) in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"status": "fine"}, "status is 'fine', expected ok or failed"),
+        ({"client": None}, "client is missing"),
+        ({"repeat": "0"}, "repeat is of type str, expected int"),
+        ({"role": "judge"}, "role is 'judge', expected contestant or reference"),
+        ({"figures": {"cpu_s": 3}}, "figure cpu_s is damaged: expected an object"),
+        ({"figures": {"cpu_s": {"unit": "s", "value": "3"}}}, "expected a finite number or null"),
+        ({"figures": {"cpu_s": {"unit": "s", "value": float("nan")}}}, "expected a finite number or null"),
+        ({"figures": {"cpu_s": {"unit": "s", "value": 10**400}}}, "expected a finite number or null"),
+        ({"figures": {"cpu_s": {"unit": "s"}}}, "either a value or a reason"),
+        ({"repeat": 1}, "repeat 1 of client 'fast' is there more than once"),
+        ({"scenario": "listing"}, "scenarios 'listing' and 'dataset'"),
+    ],
+)
+def test_a_damaged_job_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+) -> None:
+    jobs = [job("fast", 0, 1.0) | changes, job("fast", 1, 1.0), job("slow", 0, 1.0)]
+    assert message in refusal(capsys, write_run(tmp_path / "run", jobs))
+
+
+def test_no_run_is_said_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refusal(capsys, "--multirun", tmp_path / "multirun")
+    assert "run ./utils/run_dataset_benchmarks.sh first" in said
+    assert "there is no run at" in refusal(capsys, tmp_path / "absent")
+    assert "holds no results to show" in refusal(capsys, tmp_path)
+
+
+def test_an_unknown_option_is_refused_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "unrecognized arguments: --colour" in refusal(capsys, "--colour")
