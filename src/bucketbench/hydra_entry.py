@@ -1,0 +1,308 @@
+"""Where Hydra begins: composes and checks every point of a sweep, then lets Hydra run them.
+
+Hydra's own ``@hydra.main`` composes from ``sys.argv``, ends the process on an error and checks nothing beyond types.
+This module drives the same class that it does (``hydra._internal.hydra.Hydra``, unchanged in all of 1.3), so that the
+points checked here are the points that Hydra's sweeper runs, and a user's mistake is one line.
+"""
+
+from __future__ import annotations
+
+import platform
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from bucketbench.conf_directory import find_conf_directory
+from bucketbench.configuration import DatasetConfig
+from bucketbench.errors import ConfigurationError, ResultsError
+from bucketbench.host import describe_host, git_commit
+from bucketbench.hydra_messages import explained
+from bucketbench.preflight import check_sweep
+from bucketbench.results.callback import ResultsCallback
+from bucketbench.results.run import RunResults, now
+from bucketbench.settings import JobSettings
+from bucketbench.sweep import Sweep, say
+
+__all__ = ["Composer", "run_sweep"]
+
+_SCHEMA: Final = "dataset_schema"
+_SWEEP_DIRECTORY: Final = "hydra.sweep.dir"
+
+EXIT_OK: Final = 0
+EXIT_FAILED_JOB: Final = 1
+EXIT_INTERRUPTED: Final = 130  # as shells have it: 128 and the number of SIGINT
+
+
+class Composer:
+    """Composes one scenario's configuration and expands its sweep.
+
+    A context manager, since Hydra keeps its state in singletons: they are cleared at the end of the block.
+    """
+
+    def __init__(self, scenario: str, *, config_directories: Sequence[Path] = ()) -> None:
+        """Compose ``scenario``, looking for options of groups in ``config_directories`` too.
+
+        Raises:
+            ConfigurationError: there is no such scenario.
+        """
+        self.scenario = scenario
+        self._directories = tuple(str(directory) for directory in config_directories)
+        ConfigStore.instance().store(name=_SCHEMA, node=DatasetConfig)
+        search_path = create_config_search_path(str(find_conf_directory(scenario)))
+        for directory in reversed(self._directories):
+            search_path.prepend(
+                provider="command-line", path=f"file://{directory}", anchor=SearchPathQuery(provider="schema")
+            )
+        GlobalHydra.instance().clear()
+        self.hydra = Hydra.create_main_hydra2(task_name=scenario, config_search_path=search_path)
+
+    def __enter__(self) -> Composer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        GlobalHydra.instance().clear()
+
+    def master(self, overrides: Sequence[str]) -> DictConfig:
+        """The configuration that all points have in common, Hydra's own node included.
+
+        Raises:
+            ConfigurationError: an override, or a file, is wrong.
+        """
+        with self._explaining():
+            config: DictConfig = self.hydra.compose_config(
+                config_name=self.scenario,
+                overrides=list(overrides),
+                run_mode=RunMode.MULTIRUN,
+                with_log_configuration=False,
+            )
+        return config
+
+    def interleaved(self, overrides: Sequence[str]) -> list[str]:
+        """The overrides in an order that makes ``repeat`` the slowest of the swept keys and ``client`` the fastest.
+
+        Hydra's sweeper takes the keys of ``hydra.sweeper.params`` first, in their order, and then those of the command
+        line; so the clients are moved from the former to the end of the latter. Repeats are interleaved between
+        clients that way, whatever else is swept: what drifts with time meets all of them alike.
+        """
+        parameters = self.master(overrides).hydra.sweeper.get("params") or {}
+        with self._explaining():
+            keys = [override.key_or_group for override in self._parser().parse_overrides(list(overrides))]
+        clients = [text for key, text in zip(keys, overrides, strict=True) if key == "client"]
+        others = [text for key, text in zip(keys, overrides, strict=True) if key != "client"]
+        if "client" in parameters:
+            others.append("~hydra.sweeper.params.client")
+            clients = clients or [f"client={parameters['client']}"]
+        return [*others, *clients[-1:]]
+
+    def points(self, overrides: Sequence[str]) -> list[JobSettings]:
+        """Every point of the sweep, composed and checked, in the order in which Hydra will run them.
+
+        Raises:
+            ConfigurationError: a point cannot be composed, or a value of it cannot be used.
+        """
+        master = self.master(overrides)
+        parameters = master.hydra.sweeper.get("params") or {}
+        arguments = [f"{key}={value}" for key, value in parameters.items()]
+        arguments += [str(override) for override in master.hydra.overrides.task]
+        found = []
+        with self._explaining():
+            parsed = self._parser().parse_overrides(arguments)
+            for (point,) in BasicSweeper.split_arguments(parsed, max_batch_size=1):
+                composed = self.hydra.config_loader.load_sweep_config(master, list(point))
+                found.append(self.settings(composed, composed.hydra))
+        return found
+
+    def settings(self, config: DictConfig, hydra: Any) -> JobSettings:
+        """The settings of one composed point.
+
+        Args:
+            config: the composed configuration, with or without Hydra's node.
+            hydra: Hydra's node, with the choices of groups and the overrides.
+        """
+        task_config = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+        with self._explaining():
+            values = OmegaConf.to_container(task_config, resolve=True)
+        overrides = self._parser().parse_overrides(list(hydra.overrides.task))
+        groups = hydra.runtime.choices
+        keys = [o.key_or_group for o in overrides if o.key_or_group not in groups and not o.is_delete()]
+        if not isinstance(values, dict):
+            raise ConfigurationError(f"the scenario {self.scenario} is no mapping of keys to values")
+        return JobSettings(
+            config={str(key): value for key, value in values.items()},
+            network=str(groups.get("network")),
+            overrides=tuple(keys),
+            config_directories=self._directories,
+        )
+
+    def _parser(self) -> OverridesParser:
+        return OverridesParser.create(config_loader=self.hydra.config_loader)
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigurationError(explained(error, keys=_dotted_keys())) from error
+
+
+def run_sweep(scenario: str, overrides: Sequence[str], *, config_directories: Sequence[Path] = ()) -> int:
+    """Run one sweep from its check to its table.
+
+    Args:
+        scenario: name of the scenario.
+        overrides: Hydra's overrides, as the user gave them.
+        config_directories: directories with further options of groups, and modules of clients.
+
+    Returns:
+        0; 1 when a job failed; 130 when the sweep was interrupted. Its results are written in each case.
+
+    Raises:
+        UsageError: the sweep was refused, before any result was written.
+        ResultsError: the results could not be written.
+    """
+    with Composer(scenario, config_directories=config_directories) as composer:
+        ordered = composer.interleaved(overrides)
+        points = composer.points(ordered)
+        check_sweep(points)
+        directory = _own_directory(composer.master(ordered), explicit=_sets_directory(overrides))
+        host, commit = describe_host(), git_commit()
+        results = RunResults(
+            directory=directory,
+            scenario=scenario,
+            command=tuple(overrides),
+            jobs_planned=len(points),
+            started_at=now(),
+            host=host,
+            versions={name: metadata.version(name) for name in ("torchbucket", "hydra-core")}
+            | {"python": platform.python_version()},
+            commit=commit,
+        )
+        with _terminable(), Sweep(directory, points=points, host=host, commit=commit) as sweep:
+            try:
+                sweep.prepare()
+            except BaseException:
+                _remove_if_empty(directory)
+                raise
+            say(f"{len(points)} jobs; results in {directory}")
+
+            def run_job(config: DictConfig) -> None:
+                hydra = HydraConfig.get()
+                settings = composer.settings(config, hydra)
+                sweep.run_job(settings, Path(hydra.runtime.output_dir), number=int(hydra.job.num))
+
+            interrupted = not _multirun(
+                composer, run_job, [*ordered, f"{_SWEEP_DIRECTORY}={_quoted(directory)}"], results
+            )
+        _print_report(directory)
+        if interrupted:
+            return EXIT_INTERRUPTED
+        return EXIT_FAILED_JOB if sweep.failed else EXIT_OK
+
+
+def _multirun(composer: Composer, run_job: Any, overrides: list[str], results: RunResults) -> bool:
+    """Let Hydra run all jobs; whether it came to the end. The results are written either way."""
+    ResultsCallback.current = results
+    try:
+        composer.hydra.multirun(
+            config_name=composer.scenario, task_function=run_job, overrides=overrides, with_log_configuration=False
+        )
+    except KeyboardInterrupt:
+        say("interrupted: writing the results of the jobs so far")
+        results.write(ended=True, interrupted=True)
+        return False
+    finally:
+        ResultsCallback.current = None
+    return True
+
+
+def _own_directory(master: DictConfig, *, explicit: bool) -> Path:
+    """Make the sweep's directory, which did not exist before: two sweeps of the same second get two."""
+    wanted = Path(str(OmegaConf.select(master, _SWEEP_DIRECTORY))).absolute()
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    directory = wanted
+    for number in range(2, 1000):
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            if explicit:
+                raise ConfigurationError(
+                    f"{_SWEEP_DIRECTORY}={wanted} exists already, and results are never overwritten: name another"
+                ) from None
+            directory = wanted.with_name(f"{wanted.name}-{number}")
+            continue
+        return directory
+    raise ResultsError(f"{wanted} and 998 directories named after it exist already")
+
+
+def _remove_if_empty(directory: Path) -> None:
+    # Nothing was measured: leave no run behind that `bucketbench report` would take for the newest.
+    if not any(directory.iterdir()):
+        directory.rmdir()
+
+
+def _sets_directory(overrides: Sequence[str]) -> bool:
+    return any(override.lstrip("+").startswith(f"{_SWEEP_DIRECTORY}=") for override in overrides)
+
+
+def _quoted(path: Path) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _dotted_keys() -> list[str]:
+    def walk(node: Any, path: str) -> Iterator[str]:
+        for key in node:
+            dotted = f"{path}.{key}" if path else str(key)
+            yield dotted
+            value = node._get_node(key)
+            if isinstance(value, DictConfig) and not value._is_none():
+                yield from walk(value, dotted)
+
+    return list(walk(OmegaConf.structured(DatasetConfig), ""))
+
+
+def _print_report(directory: Path) -> None:
+    from bucketbench.report import load_run
+    from bucketbench.report.table import print_report
+
+    try:
+        run = load_run(directory)
+    except ResultsError as error:
+        say(f"no table: {error}")  # interrupted before the first job was over
+        return
+    print_report(run)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Treat SIGTERM as Ctrl-C, so that the results are written and nothing is left running."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals belong to the main thread
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        del number, frame
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,137 @@
+"""Runs the measured process of a job: a fresh interpreter, a time limit, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from bucketbench.job import LOG_FILE, PROGRESS_FILE
+
+__all__ = ["ProcessEnd", "run_measured_process"]
+
+_PROGRESS_S: Final = 1.0  # the measured process leaves word no more often
+_DUMP_S: Final = 1.0  # what a process that is stuck gets to write where it is
+_REAP_S: Final = 10.0  # a killed process is gone in milliseconds, unless the kernel holds it in an I/O call
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessEnd:
+    """How the measured process ended.
+
+    Args:
+        returncode: its exit status, the negative of a signal's number.
+        timed_out: whether it was killed for the time limit.
+        wall_s: seconds from its start to its end.
+    """
+
+    returncode: int
+    timed_out: bool
+    wall_s: float
+
+    @property
+    def reason(self) -> str:
+        """In words why the process ended, for a job that left no outcome."""
+        if self.timed_out:
+            return (
+                f"killed after {self.wall_s:.0f} s, the job's time limit (time_limit_s); "
+                f"{LOG_FILE} shows where it was stuck"
+            )
+        if self.returncode < 0:
+            try:
+                name = signal.Signals(-self.returncode).name
+            except ValueError:
+                name = f"signal {-self.returncode}"
+            hint = ", as the kernel does when memory runs out" if name == "SIGKILL" else ""
+            return f"the measured process was ended by {name}{hint}; see {LOG_FILE}"
+        return f"the measured process exited with status {self.returncode} and left no outcome; see {LOG_FILE}"
+
+
+def run_measured_process(
+    directory: Path,
+    *,
+    environment: Mapping[str, str],
+    time_limit_s: float,
+    on_progress: Callable[[dict[str, Any]], None],
+) -> ProcessEnd:
+    """Run the job in ``directory`` and wait for its end.
+
+    The process leads a session of its own, and whatever of that session, or of the process's descendants, is left when
+    this function returns or raises is killed. Its output goes to the end of ``benchmark.log``.
+
+    Args:
+        directory: with ``job.json``.
+        environment: all of the process's environment.
+        time_limit_s: seconds after which it is killed.
+        on_progress: called every now and then with the newest progress.
+
+    Raises:
+        KeyboardInterrupt: as it arrives; the process is gone then.
+    """
+    started_s = time.monotonic()
+    with (directory / LOG_FILE).open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bucketbench.worker", "--end-with-parent", str(directory)],
+            stdin=subprocess.PIPE,  # held open, never written to: its end tells the process that we are gone
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+        )
+    timed_out = False
+    try:
+        while process.poll() is None:
+            elapsed_s = time.monotonic() - started_s
+            if elapsed_s > time_limit_s:
+                timed_out = True
+                _ask_where(process)
+                break
+            _show_progress(directory, on_progress)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=min(_PROGRESS_S, max(time_limit_s - elapsed_s, 0.001)))
+    finally:
+        _end(process)
+        if process.stdin is not None:
+            process.stdin.close()
+    return ProcessEnd(returncode=process.returncode, timed_out=timed_out, wall_s=time.monotonic() - started_s)
+
+
+def _show_progress(directory: Path, on_progress: Callable[[dict[str, Any]], None]) -> None:
+    try:
+        word = json.loads((directory / PROGRESS_FILE).read_bytes())
+    except (OSError, ValueError):
+        return  # not there yet
+    on_progress(word)
+
+
+def _ask_where(process: subprocess.Popen[bytes]) -> None:
+    # faulthandler is registered for it in the measured process; if it is not yet, the signal ends the process anyway.
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGUSR1)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_DUMP_S)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process, its session and its descendants, and wait for it."""
+    descendants: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        # A client may have started a session of its own; its processes are still found by their parents.
+        descendants = psutil.Process(process.pid).children(recursive=True)
+    # Its process group outlives the leader as long as anyone is in it, and nobody else can be.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for descendant in descendants:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            descendant.kill()
+    process.wait(timeout=_REAP_S)

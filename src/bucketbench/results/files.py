@@ -1,0 +1,56 @@
+"""Names, version and schema of the result files, and how they are written: whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from bucketbench.errors import ResultsError
+
+__all__ = ["JOB_RESULTS_FILE", "RUN_RESULTS_FILE", "SCHEMA_VERSION", "read_job_results", "schema", "write_json"]
+
+SCHEMA_VERSION: Final = 1
+"""Version of both files' format; it rises with any change that a reader of the old one could not take."""
+
+JOB_RESULTS_FILE: Final = "job_results.json"
+RUN_RESULTS_FILE: Final = "run_results.json"
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a result file; a reader sees the old content or the new, never half of it.
+
+    Raises:
+        ResultsError: the file could not be written.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(f"{json.dumps(content, indent=2, allow_nan=False)}\n", encoding="utf-8")
+        unfinished.replace(path)
+    except (OSError, ValueError) as error:
+        raise ResultsError(f"{path} could not be written: {error}") from error
+
+
+def read_job_results(run_directory: Path) -> list[dict[str, Any]]:
+    """The results of every job of a sweep that has any, in the order of the jobs' numbers.
+
+    Raises:
+        ResultsError: a file is damaged.
+    """
+    numbered = [path for path in run_directory.glob(f"*/{JOB_RESULTS_FILE}") if path.parent.name.isdigit()]
+    results = []
+    for path in sorted(numbered, key=lambda path: int(path.parent.name)):
+        try:
+            results.append(cast("dict[str, Any]", json.loads(path.read_bytes())))
+        except (OSError, ValueError) as error:
+            raise ResultsError(f"{path} cannot be read: {error}") from error
+    return results
+
+
+def schema(name: Literal["job_results", "run_results"]) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a result file."""
+    text = (resources.files("bucketbench.results") / "schema" / f"{name}.schema.json").read_text(encoding="utf-8")
+    return cast("dict[str, Any]", json.loads(text))

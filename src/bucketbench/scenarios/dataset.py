@@ -1,0 +1,207 @@
+"""The dataset scenario: how fast a client feeds a PyTorch training loop, epoch after epoch.
+
+What is timed:
+
+- *index*: building the client, its data set, and the DataLoader (for a map data set, its length); most clients list
+  the bucket here. An iterable data set that lists when it is iterated does so within the epoch.
+- *epoch*: from asking the DataLoader for the first batch until the last one was used, in workers that a warm-up pass
+  has already used (with ``persistent_workers``). Throughput is the content of all epochs over their
+  seconds.
+- *fetch*: a worker's fetch of one batch from the client. The check of its content and its decoding come after it, each
+  within the epoch.
+- *decode*, *wait*, *step*: the batch made into tensors in the worker; the loop waiting; the loop's own work.
+
+Every sample of the measured epochs is compared with the manifest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from bucketbench.components import build
+from bucketbench.job import Job
+from bucketbench.models.protocol import Model
+from bucketbench.records import Operation, OperationKind, Phase
+from bucketbench.scenarios.delivery import ContentCheck, DeliveryLedger, VerificationCounts
+from bucketbench.scenarios.loading import JobLoader, start_method_of
+from bucketbench.scenarios.local_copy import with_local_copy
+from bucketbench.scenarios.metering import MAIN_PROCESS, MeteredBatch, Timing
+from bucketbench.scenarios.recording import Recorder
+from bucketbench.scenarios.server import ServerDifference
+from bucketbench.statistics import ServerCounts
+
+__all__ = ["Measurement", "run"]
+
+_WARMUP_EPOCH = -1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """What a run of the scenario tells beside its records.
+
+    Args:
+        verification: what arrived, compared with the manifest.
+        server: what the server counted during the measured epochs, None where it tells nothing.
+        start_method: how the DataLoader's workers were started, ``none`` without workers.
+        style: ``map`` or ``iterable``.
+        device: where the model ran.
+    """
+
+    verification: VerificationCounts
+    server: ServerCounts | None
+    start_method: str
+    style: str
+    device: str
+
+
+def run(job: Job, recorder: Recorder) -> Measurement:
+    """Warm up, measure and check one client, in this process and the workers it starts.
+
+    Args:
+        job: what to do.
+        recorder: takes the raw records.
+
+    Returns:
+        What was found. The records are in the recorder, flushed.
+
+    Raises:
+        Exception: whatever the client or the model raises outside a fetch or a decoding.
+    """
+    content = ContentCheck.from_manifest(Path(job.manifest_file))
+    # Two of them: the workers' own is never prepared, so that it can be sent to them at any time.
+    model, workers_model = build(job.model), build(job.model)
+    client_started_s = time.monotonic()
+    client = build(job.client)
+    built_s = time.monotonic() - client_started_s
+    target = with_local_copy(job, client)
+    start_method = start_method_of(job.loader, client)
+    recorder.progress(stage="index", done=0, total=len(content), force=True)
+    index_started_s = time.monotonic()
+    inner = client.dataset(target)
+    loader = JobLoader(
+        inner,
+        settings=job.loader,
+        start_method=start_method,
+        content=content,
+        model=workers_model,
+        seed=job.seed,
+    )
+    indexed_s = time.monotonic()
+    automatic = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(automatic if job.device == "auto" else job.device)
+    passes = _Passes(
+        job=job, loader=loader, model=model, device=device, recorder=recorder, ledger=DeliveryLedger(len(content))
+    )
+    # The client's construction and its data set count together; making a local copy between the two does not.
+    passes.record(OperationKind.INDEX, index_started_s - built_s, indexed_s)
+    passes.warm_up()
+    with ServerDifference(job.admin_url, ca_bundle=job.target.ca_bundle) as server:
+        for epoch in range(job.epochs):
+            passes.measure(epoch)
+    return Measurement(
+        verification=passes.ledger.counts(),
+        server=server.counts,
+        start_method=start_method,
+        style="iterable" if loader.iterable else "map",
+        device=device.type,
+    )
+
+
+class _Passes:
+    """The loop over the data: once to warm up, then once an epoch."""
+
+    def __init__(
+        self,
+        *,
+        job: Job,
+        loader: JobLoader,
+        model: Model,
+        device: torch.device,
+        recorder: Recorder,
+        ledger: DeliveryLedger,
+    ) -> None:
+        self._job = job
+        self._loader = loader
+        self._model = model
+        self._device = device
+        self._recorder = recorder
+        self.ledger = ledger
+        self._epoch = _WARMUP_EPOCH
+        self._phase = Phase.WARMUP
+
+    def record(self, kind: OperationKind, started_s: float, ended_s: float, samples: int = 0) -> None:
+        """Keep an operation of this process, under the phase and epoch of the moment."""
+        operation = Operation(
+            kind=kind,
+            phase=self._phase,
+            epoch=self._epoch,
+            worker=MAIN_PROCESS,
+            started_s=started_s,
+            ended_s=ended_s,
+            samples=samples,
+        )
+        self._recorder.add([operation])
+
+    def warm_up(self) -> None:
+        """Start the workers, prepare the model and read some samples; nothing of it is measured."""
+        if self._job.warmup_samples == 0:
+            self._model.prepare(self._device)
+            return
+        batches = self._loader.batches(epoch=_WARMUP_EPOCH, limit=self._job.warmup_samples)
+        # The workers were started by the line above, before the model may have taken up threads or a GPU.
+        self._model.prepare(self._device)
+        for batch in self._loop(batches, stage="warm-up", total=self._job.warmup_samples):
+            del batch
+        self._recorder.flush()
+
+    def measure(self, epoch: int) -> None:
+        """Read every sample once, and record it."""
+        self._phase = Phase.MEASURE
+        self._epoch = epoch
+        stage = f"epoch {epoch + 1} of {self._job.epochs}"
+        samples = 0
+        # Right outside the epoch on both sides: the sampling itself is no part of it.
+        self._recorder.mark_edge()
+        started_s = time.monotonic()
+        batches = self._loader.batches(epoch=epoch)
+        for batch in self._loop(batches, stage=stage, total=len(self.ledger), began_s=started_s):
+            samples += len(batch.positions)
+            self.ledger.add(
+                batch.positions,
+                mismatched=batch.mismatched,
+                errors=batch.errors,
+                undecodable=batch.undecodable,
+                notes=batch.notes,
+            )
+        ended_s = time.monotonic()
+        self._recorder.mark_edge()
+        self.record(OperationKind.EPOCH, started_s, ended_s, samples=samples)
+        self.ledger.close_epoch()
+        self._recorder.flush()
+
+    def _loop(
+        self, batches: Iterator[MeteredBatch], *, stage: str, total: int, began_s: float | None = None
+    ) -> Iterator[MeteredBatch]:
+        done = 0
+        waiting_s = time.monotonic() if began_s is None else began_s
+        for batch in batches:
+            arrived_s = time.monotonic()
+            self.record(OperationKind.WAIT, waiting_s, arrived_s)
+            self._recorder.add(self._stamped(batch))
+            if batch.payload is not None:
+                self._model.step(batch.payload)
+                self.record(OperationKind.STEP, arrived_s, time.monotonic(), samples=len(batch.positions))
+            done += len(batch.positions)
+            self._recorder.progress(stage=stage, done=done, total=total)
+            yield batch
+            waiting_s = time.monotonic()
+
+    def _stamped(self, batch: MeteredBatch) -> Iterator[Operation]:
+        for timing in batch.timings:
+            fields = {name: getattr(timing, name) for name in Timing.__slots__}
+            yield Operation(phase=self._phase, epoch=self._epoch, **fields)

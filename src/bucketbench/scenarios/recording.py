@@ -1,0 +1,84 @@
+"""What a scenario writes down while it runs: operations, usage at the edges, and how far it is."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from bucketbench.job import OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE
+from bucketbench.records import Operation
+from bucketbench.telemetry import UsageSampler
+
+__all__ = ["Recorder"]
+
+_PROGRESS_INTERVAL_S: Final = 1.0  # often enough for a reader's eyes, too seldom to cost the measured loop anything
+
+
+class Recorder:
+    """Collects a job's raw records and writes them into its directory.
+
+    Operations are kept in memory and written by ``flush``, which a scenario calls between epochs, so that no measured
+    second is spent on a file. Not for use by several threads.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Record into ``directory``, which exists."""
+        self._directory = directory
+        self._pending: list[Operation] = []
+        self._usage = UsageSampler(directory / USAGE_FILE)
+        self._progress_after_s = 0.0
+
+    def __enter__(self) -> Self:
+        self._usage.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.flush()
+        self._usage.__exit__(kind, error, trace)
+
+    @property
+    def memory_kind(self) -> str:
+        """``pss`` or ``rss``: how the usage samples count a page that several processes share."""
+        return self._usage.memory_kind
+
+    def add(self, operations: Iterable[Operation]) -> None:
+        """Keep operations for the next ``flush``."""
+        self._pending.extend(operations)
+
+    def flush(self) -> None:
+        """Append what was kept to ``operations.jsonl``."""
+        if not self._pending:
+            return
+        lines = "".join(f"{json.dumps(operation.to_json())}\n" for operation in self._pending)
+        with (self._directory / OPERATIONS_FILE).open("a", encoding="utf-8") as file:
+            file.write(lines)
+        self._pending.clear()
+
+    def mark_edge(self) -> None:
+        """Take a usage sample now: call it right before and right after what is measured."""
+        self._usage.sample()
+
+    def progress(self, *, stage: str, done: int, total: int, force: bool = False) -> None:
+        """Leave word of how far the job is, at most once a second, for the sweep's process to show.
+
+        Args:
+            stage: what is being done, such as ``epoch 1 of 2``.
+            done: samples so far.
+            total: samples in all.
+            force: whether to write though the last word is less than a second old.
+        """
+        now_s = time.monotonic()
+        if now_s < self._progress_after_s and not force:
+            return
+        self._progress_after_s = now_s + _PROGRESS_INTERVAL_S
+        word = json.dumps({"stage": stage, "done": done, "total": total})
+        # Renamed into place, so that a reader never sees half of it.
+        unfinished = self._directory / f".{PROGRESS_FILE}"
+        unfinished.write_text(word, encoding="utf-8")
+        unfinished.replace(self._directory / PROGRESS_FILE)

@@ -1,0 +1,68 @@
+"""What the testbed counted during the measured epochs, by its admin route."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.request
+from types import TracebackType
+from typing import Final, Self
+
+from bucketbench.statistics import ServerCounts
+
+__all__ = ["ServerDifference", "read_server"]
+
+_TIMEOUT_S: Final = 30.0  # an admin request takes a millisecond; this only turns a hang into an error
+
+
+def read_server(admin_url: str, *, ca_bundle: str | None = None) -> ServerCounts:
+    """The testbed's counts since it started: requests of every kind, and bytes of bodies that it sent.
+
+    Args:
+        admin_url: the admin route, as the testbed printed it.
+        ca_bundle: PEM file with the testbed's certificate authority, for TLS.
+
+    Raises:
+        OSError: the testbed does not answer.
+    """
+    context = ssl.create_default_context(cafile=ca_bundle) if admin_url.startswith("https:") else None
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]  # loopback is never proxied
+    if context is not None:
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    opener = urllib.request.build_opener(*handlers)
+    with opener.open(f"{admin_url.rstrip('/')}/counts", timeout=_TIMEOUT_S) as answer:
+        counts = json.load(answer)
+    return ServerCounts(requests=sum(counts["requests"].values()), bytes_out=counts["bytes_out"])
+
+
+class ServerDifference:
+    """A block in which the testbed's counts are taken at the start and at the end.
+
+    The testbed serves one sweep, and a sweep one job at a time, so that the difference is the job's own. A client that
+    reads ahead beyond the end of an epoch may have requests counted that it began within it and finished after it.
+    """
+
+    def __init__(self, admin_url: str | None, *, ca_bundle: str | None = None) -> None:
+        """Ask ``admin_url``; None, for a service that tells nothing, leaves ``counts`` at None."""
+        self._admin_url = admin_url
+        self._ca_bundle = ca_bundle
+        self._before: ServerCounts | None = None
+        self.counts: ServerCounts | None = None
+
+    def __enter__(self) -> Self:
+        self._before = self._read()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None or self._before is None:
+            return
+        after = self._read()
+        if after is not None:
+            self.counts = ServerCounts(
+                requests=after.requests - self._before.requests, bytes_out=after.bytes_out - self._before.bytes_out
+            )
+
+    def _read(self) -> ServerCounts | None:
+        return None if self._admin_url is None else read_server(self._admin_url, ca_bundle=self._ca_bundle)

@@ -1,0 +1,115 @@
+"""The measured process: ``python -m bucketbench.worker JOB_DIRECTORY`` runs one job in a fresh interpreter.
+
+It reads ``job.json`` and writes ``operations.jsonl`` and ``usage.jsonl`` (raw records), ``progress.json`` (how far it
+is) and, at the end, ``outcome.json``:
+
+- ``status``: ``ok`` or ``failed``, and ``reason``, null when ok;
+- ``verification``: ``checked``, ``mismatched``, ``missing``, ``duplicated``, or null where nothing was measured;
+- ``server``: ``requests`` and ``bytes_out`` of the measured epochs, or null;
+- ``details``: start method, style of data set, device, how memory was counted;
+- ``versions``: of Python, torch and the packages that the client and the model require.
+
+It exits with status 0 whenever it could write the outcome. A job without an outcome has crashed. With
+``--end-with-parent`` it ends when the sweep's process does: its standard input is a pipe whose other end only that
+process holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from bucketbench.job import OUTCOME_FILE, Job
+from bucketbench.scenarios import SCENARIOS
+from bucketbench.versions import versions_of
+
+__all__ = ["main", "reason_of"]
+
+_REASON_CHARACTERS = 600  # what fits a table's note; the whole traceback is in benchmark.log
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job in the directory that is the only argument.
+
+    Returns:
+        0 when the outcome was written, whether the job succeeded or failed.
+    """
+    parser = argparse.ArgumentParser(prog="python -m bucketbench.worker", description=__doc__.splitlines()[0])
+    parser.add_argument("directory", type=Path, help="directory with job.json; the results go there")
+    parser.add_argument(
+        "--end-with-parent", action="store_true", help="kill this process group when standard input is closed"
+    )
+    arguments = parser.parse_args(argv)
+    directory: Path = arguments.directory
+    if arguments.end_with_parent:
+        _end_with_parent()
+    # The sweep's process asks with SIGUSR1 where a job that takes too long is stuck: the answer goes to benchmark.log.
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    outcome = _run(Job.read(directory), directory)
+    unfinished = directory / f".{OUTCOME_FILE}"
+    unfinished.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")
+    unfinished.replace(directory / OUTCOME_FILE)
+    return 0
+
+
+def reason_of(error: BaseException) -> str:
+    """An exception in one line: the last lines of its message, where a wrapped traceback ends, with its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {' '.join(lines[-3:])}" if lines else type(error).__name__
+    return text if len(text) <= _REASON_CHARACTERS else f"{text[: _REASON_CHARACTERS - 3]}..."
+
+
+def _run(job: Job, directory: Path) -> dict[str, Any]:
+    outcome: dict[str, Any] = {"status": "failed", "reason": None, "verification": None, "server": None, "details": {}}
+    try:
+        # Imported here, so that a broken installation is a failed job with a reason and not a crash without one.
+        recording = importlib.import_module("bucketbench.scenarios.recording")
+        scenario = importlib.import_module(SCENARIOS[job.scenario])
+        with recording.Recorder(directory) as recorder:
+            found = scenario.run(job, recorder)
+            outcome["details"] = {
+                "start_method": found.start_method,
+                "style": found.style,
+                "device": found.device,
+                "memory_kind": recorder.memory_kind,
+            }
+        outcome["verification"] = asdict(found.verification)
+        outcome["server"] = None if found.server is None else asdict(found.server)
+        outcome["reason"] = found.verification.failure
+        outcome["status"] = "ok" if outcome["reason"] is None else "failed"
+    except BaseException as error:  # noqa: BLE001 - a job's end is an outcome, whatever the client raised
+        traceback.print_exc()
+        outcome["reason"] = reason_of(error)
+    outcome["versions"] = versions_of(("torch", *job.client.requires, *job.model.requires))
+    return outcome
+
+
+def _end_with_parent() -> None:
+    """End this process and its workers as soon as the sweep's process is gone, however it went."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Nothing that is left could change the result, and a client's thread that never ends must not keep the job waiting.
+    os._exit(status)
