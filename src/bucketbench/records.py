@@ -67,8 +67,10 @@ class Operation:
 class UsageSample:
     """What a job's processes, the measured one and its workers together, had used at one moment.
 
-    ``cpu_s`` and the network counters grow; ``rss_bytes`` is of the moment. The network counters are the host's
-    interfaces (loopback included) and None where they cannot be read; the GPU fields are None without a GPU.
+    ``cpu_s`` and the network counters grow; ``rss_bytes`` is of the moment, a page that several processes share counted
+    once where the system can tell (see ``bucketbench.telemetry``). The network counters are the host's interfaces
+    (loopback included) and None where they cannot be read; the GPU fields are None without a GPU. ``at_s`` is of the
+    same clock as the times of operations.
     """
 
     at_s: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -13,10 +13,13 @@ __all__ = ["GpuUsage", "Gpus"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuUsage:
-    """The mean utilisation and the memory in use, of all processes, of the visible GPUs together."""
+    """The mean utilisation and the memory in use, of all processes, of the visible GPUs together.
 
-    utilisation_percent: float
-    memory_bytes: int
+    Either is None where the driver does not tell it, as the utilisation of a GPU that is split by MIG.
+    """
+
+    utilisation_percent: float | None
+    memory_bytes: int | None
 
 
 class Gpus:
@@ -32,15 +35,23 @@ class Gpus:
         self._handles: Sequence[Any] = () if self._nvml is None else _visible_handles(self._nvml)
 
     def read(self) -> GpuUsage | None:
-        """Read the GPUs now; None without any, or where NVML refuses."""
+        """Read the GPUs now; None without any."""
         if self._nvml is None or not self._handles:
             return None
+        nvml = self._nvml
+        percents = self._ask(lambda handle: nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        used_bytes = self._ask(lambda handle: nvml.nvmlDeviceGetMemoryInfo(handle).used)
+        return GpuUsage(
+            utilisation_percent=None if percents is None else sum(percents) / len(percents),
+            memory_bytes=None if used_bytes is None else sum(used_bytes),
+        )
+
+    def _ask(self, question: Callable[[Any], int]) -> list[int] | None:
+        assert self._nvml is not None
         try:
-            percents = [self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in self._handles]
-            memory_bytes = sum(self._nvml.nvmlDeviceGetMemoryInfo(handle).used for handle in self._handles)
+            return [question(handle) for handle in self._handles]
         except self._nvml.NVMLError:
             return None
-        return GpuUsage(utilisation_percent=sum(percents) / len(percents), memory_bytes=memory_bytes)
 
     def close(self) -> None:
         """Let go of NVML; readings are None afterwards."""
