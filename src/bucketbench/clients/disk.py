@@ -23,15 +23,14 @@ class Disk:
         """A map data set over every file of the target's local directory.
 
         Raises:
-            UsageError: there is no such directory, or nothing in it.
+            UsageError: the target has none, or it is empty.
         """
         if target.local_directory is None:
             raise UsageError("the client reads local files, and this target has no local copy of the data set")
         root = Path(target.local_directory)
-        keys = sorted(str(path.relative_to(root)) for path in _files(root)) if root.is_dir() else []
-        if not keys:
-            raise UsageError(f"the client reads local files, and there are none in {root}")
-        return _Files(root, keys)
+        if not root.is_dir():
+            raise UsageError(f"the client reads local files, and there is no directory {root}")
+        return _Files(root, sorted(str(path.relative_to(root)) for path in _files(root)))
 
 
 def _files(root: Path) -> Iterator[Path]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from bucketbench.errors import UsageError
+
 __all__ = ["BatchedObjects", "ObjectsByIndex", "Sample"]
 
 Sample = tuple[str, Any]
@@ -20,9 +22,17 @@ class ObjectsByIndex(Dataset[Sample]):
     Args:
         prefix: what the keys begin with.
         keys: the objects' full keys, as the client listed them.
+
+    Raises:
+        UsageError: there are none.
     """
 
     def __init__(self, prefix: str, keys: Sequence[str]) -> None:
+        if not keys:
+            raise UsageError(
+                f"the client's listing has no object under the prefix {prefix!r}: generate the data set, or correct "
+                f"the target's bucket and the data's prefix"
+            )
         self.prefix = prefix
         self.keys = tuple(keys)
 

@@ -64,6 +64,7 @@ class TransferLoop:
         handle.setopt(self._curl.BUFFERSIZE, _RECEIVE_BUFFER_BYTES)
         handle.setopt(self._curl.TCP_NODELAY, 1)
         handle.setopt(self._curl.NOSIGNAL, 1)
+        handle.setopt(self._curl.PATH_AS_IS, 1)  # a segment of a key may be ".."
         handle.setopt(self._curl.HTTP_VERSION, self._curl.CURL_HTTP_VERSION_1_1)
         # pycurl's wheels look for certificates where the machine that built them had some.
         handle.setopt(self._curl.CAINFO, ca_bundle or certifi.where())

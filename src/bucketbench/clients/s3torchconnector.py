@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args
 
 from bucketbench.clients.objects import Sample
 from bucketbench.clients.protocol import Target
-from bucketbench.errors import ConfigurationError
+from bucketbench.errors import ConfigurationError, UsageError
 
 __all__ = ["Reader", "S3TorchConnectorIterable", "S3TorchConnectorMap"]
 
@@ -67,7 +67,8 @@ class S3TorchConnectorMap(_Connector):
 
         dataset = S3MapDataset.from_prefix(target.uri, **self._arguments(target))
         # It lists when its length is first asked for; asked for here, that is recorded as indexing, as for all others.
-        len(dataset)
+        if not len(dataset):
+            raise UsageError(f"s3torchconnector lists no object under {target.uri}")
         return dataset
 
 

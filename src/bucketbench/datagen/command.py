@@ -150,3 +150,7 @@ def _quantity(parse: Callable[[str], _Value]) -> Callable[[str], _Value]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return convert
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.metadata import version
 from itertools import islice
 from multiprocessing import get_context
@@ -27,7 +27,7 @@ from bucketbench.datagen.images import check_sizes
 from bucketbench.datagen.location import DatasetLocation
 from bucketbench.datagen.manifest import Manifest, ManifestEntry
 from bucketbench.datagen.plan import PlannedObject, planned_objects
-from bucketbench.datagen.production import Run, produce
+from bucketbench.datagen.production import Run, produce, start_process
 from bucketbench.datagen.progress import Progress, ProgressReport
 from bucketbench.datagen.spec import DatasetSpec
 from torchbucket.config import StoreConfig
@@ -177,11 +177,12 @@ class _Dataset:
         todo = [run for run in self._runs if run.number not in finished]
         if not todo:
             return
-        for run, entries in _produced(self._location, self._spec, todo, processes=min(processes, len(todo))):
-            part = Manifest(spec=self._spec, entries=tuple(entries))
-            self._store.write(f"{self._location.parts_prefix}{run.number:09d}.jsonl", part.to_bytes())
-            finished[run.number] = entries
-            self._report(progress, finished, found=found)
+        with closing(_produced(self._location, self._spec, todo, processes=min(processes, len(todo)))) as produced:
+            for run, entries in produced:
+                part = Manifest(spec=self._spec, entries=tuple(entries))
+                self._store.write(f"{self._location.parts_prefix}{run.number:09d}.jsonl", part.to_bytes())
+                finished[run.number] = entries
+                self._report(progress, finished, found=found)
 
     def _report(
         self,
@@ -224,10 +225,10 @@ def _runs(spec: DatasetSpec) -> Iterator[Run]:
 
 def _produced(
     location: DatasetLocation, spec: DatasetSpec, runs: Iterable[Run], *, processes: int
-) -> Iterator[tuple[Run, list[ManifestEntry]]]:
+) -> Generator[tuple[Run, list[ManifestEntry]], None, None]:
     """Make runs on several processes and yield each as it ends."""
     # Spawned, since a fork would copy the store's threads and locks in whatever state they are.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=start_process) as pool:
         waiting = iter(runs)
         going: dict[Future[list[ManifestEntry]], Run] = {}
         try:

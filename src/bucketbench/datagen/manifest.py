@@ -76,7 +76,7 @@ class Manifest:
             DatagenError: it is no manifest, one of another version, or not whole.
         """
         try:
-            header, *lines = (json.loads(line) for line in content.decode().splitlines())
+            header, *lines = (json.loads(line) for line in content.decode().removesuffix("\n").split("\n"))
             if header["format"] != _FORMAT:
                 raise DatagenError(f"{source} is not a data set's manifest: its format is {header['format']!r}")
             if header["version"] != _VERSION:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
+import os
+import signal
 import tarfile
+import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -18,7 +22,7 @@ from bucketbench.datagen.plan import PlannedObject, label_of
 from bucketbench.datagen.spec import DatasetSpec
 from torchbucket.store import ObjectWriter, Store
 
-__all__ = ["Run", "produce"]
+__all__ = ["Run", "produce", "start_process"]
 
 # Writes in flight while the next images are encoded. Source: at 20 ms a write and 6 ms an image four would do; the
 # rest covers slower networks, at a cost of 16 images of memory.
@@ -32,6 +36,22 @@ class Run:
 
     number: int
     objects: tuple[PlannedObject, ...]
+
+
+def start_process() -> None:
+    """Make this process end with its parent, however that ends, and leave Ctrl-C to the parent.
+
+    Called first in each process of a pool: without it one would outlive a killed parent, waiting for work for ever.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.join,), daemon=True, name="datagen-parent-watch").start()
+
+
+def _end_after(wait_for_parent: Callable[[], None]) -> None:
+    wait_for_parent()
+    os._exit(1)
 
 
 def produce(location: DatasetLocation, spec: DatasetSpec, run: Run) -> list[ManifestEntry]:

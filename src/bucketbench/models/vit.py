@@ -53,7 +53,7 @@ class VitModel(DecodeModel):
             raise ConfigurationError(
                 f"model.options.num_heads must divide model.options.hidden_size; got {num_heads} and {hidden_size}"
             )
-        self._sizes = {
+        self._sizes: dict[str, Any] = {
             "image_size": side,
             "patch_size": patch_side,
             "hidden_size": hidden_size,
@@ -77,7 +77,7 @@ class VitModel(DecodeModel):
         # The weights are drawn on the CPU, so that they do not depend on the device, and no one else's state changes.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            network = ViTForImageClassification(ViTConfig(**self._sizes))
+            network: Any = ViTForImageClassification(ViTConfig(**self._sizes))
         self._network = network.to(device).train()
         self._optimizer = torch.optim.AdamW(self._network.parameters(), lr=self._learning_rate)
         self._labels = torch.Generator().manual_seed(self._seed)
