@@ -103,7 +103,7 @@ class Job:
         client: the client under comparison.
         model: what is done with the samples.
         target: where the data lie.
-        manifest_file: absolute path of the JSON lines that list every sample's key, size and XXH3-128.
+        samples_file: absolute path of the JSON lines that list every sample's key, size and XXH3-128.
         loader: the DataLoader's settings.
         epochs: number of measured passes over the data.
         warmup_samples: length of the pass before them, which is not measured; 0 for none.
@@ -117,7 +117,7 @@ class Job:
     client: Component
     model: Component
     target: Target
-    manifest_file: str
+    samples_file: str
     loader: LoaderSettings
     epochs: int
     warmup_samples: int

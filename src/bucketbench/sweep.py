@@ -5,6 +5,7 @@ Nothing here imports torch or a client: a sweep's process stays small beside wha
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -124,10 +125,12 @@ class Sweep:
 
     def _measure(self, settings: JobSettings, directory: Path, *, title: str) -> str:
         target = self._target(settings)
-        manifest_file = self.directory / "manifests" / f"{settings.prefix.strip('/').replace('/', '+')}.jsonl"
-        if not manifest_file.exists():
-            manifest_file.parent.mkdir(exist_ok=True)
-            self._manifests[self._dataset_key(settings)].write(manifest_file)
+        manifest = self._manifests[self._dataset_key(settings)]
+        samples_file = self.directory / "samples" / f"{settings.prefix.strip('/').replace('/', '+')}.jsonl"
+        if not samples_file.exists():
+            samples_file.parent.mkdir(exist_ok=True)
+            lines = (f"{json.dumps(entry.to_json(), ensure_ascii=False)}\n" for entry in manifest.entries)
+            samples_file.write_text("".join(lines), encoding="utf-8")
         testbed = self._testbed(settings)
         if testbed is not None:
             testbed.set_network(settings.config["network"])
@@ -137,7 +140,7 @@ class Sweep:
             client=settings.client,
             model=settings.model,
             target=target,
-            manifest_file=str(manifest_file.absolute()),
+            samples_file=str(samples_file.absolute()),
             loader=settings.loader,
             epochs=settings.config["epochs"],
             warmup_samples=settings.config["warmup_samples"],
@@ -146,7 +149,7 @@ class Sweep:
             admin_url=None if testbed is None else testbed.admin,
             local_copy=LocalCopy(
                 directory=str(cache / "local" / settings.prefix.strip("/")),
-                spec=self._manifests[self._dataset_key(settings)].spec.to_json(),
+                spec=manifest.spec.to_json(),
             ),
         )
         job.write(directory)

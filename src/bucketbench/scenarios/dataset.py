@@ -72,7 +72,7 @@ def run(job: Job, recorder: Recorder) -> Measurement:
     Raises:
         Exception: whatever the client or the model raises outside a fetch or a decoding.
     """
-    content = ContentCheck.from_manifest(Path(job.manifest_file))
+    content = ContentCheck.from_file(Path(job.samples_file))
     # Two of them: the workers' own is never prepared, so that it can be sent to them at any time.
     model, workers_model = build(job.model), build(job.model)
     client_started_s = time.monotonic()

@@ -38,9 +38,10 @@ class EpochOrder:
     It runs in the main process, so that ``begin`` takes effect on the next iteration of persistent workers too.
     """
 
-    def __init__(self, *, samples: int, batch_size: int, shuffle: bool, seed: int) -> None:
+    def __init__(self, *, samples: int, batch_size: int, workers: int, shuffle: bool, seed: int) -> None:
         self._samples = samples
         self._batch_size = batch_size
+        self._workers = max(workers, 1)
         self._shuffle = shuffle
         self._seed = seed
         self._epoch = 0
@@ -56,9 +57,13 @@ class EpochOrder:
         if self._shuffle:
             # A string seeds by its bytes, so that neighbouring seeds and epochs share nothing.
             random.Random(f"{self._seed}/{self._epoch}").shuffle(order)  # noqa: S311 - an order, not a secret
-        order = order[: self._limit]
-        for start in range(0, len(order), self._batch_size):
-            yield order[start : start + self._batch_size]
+        size = self._batch_size
+        if self._limit is not None:
+            order = order[: self._limit]
+            # A short pass is for all workers: without this the first batch, to the first worker, might be all of it.
+            size = max(min(size, -(-len(order) // self._workers)), 1)
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
 
     def __len__(self) -> int:
         return -(-self._samples // self._batch_size)
@@ -118,7 +123,11 @@ class JobLoader:
         else:
             dataset = MeteredMapDataset(inner, content=content, model=model)
             self._order = EpochOrder(
-                samples=len(inner), batch_size=settings.batch_size, shuffle=settings.shuffle, seed=seed
+                samples=len(inner),
+                batch_size=settings.batch_size,
+                workers=settings.num_workers,
+                shuffle=settings.shuffle,
+                seed=seed,
             )
             order = {"batch_sampler": self._order}
         self._loader: DataLoader[Any] = DataLoader(dataset, collate_fn=as_delivered, **order, **workers)
