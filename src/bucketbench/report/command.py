@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bucketbench.errors import BucketbenchError
+from bucketbench.report.derivation import derive_again
 from bucketbench.report.markdown import render_markdown
 from bucketbench.report.rows import json_rows
 from bucketbench.report.runs import load_run, newest_run
@@ -36,6 +37,8 @@ def main(argv: Sequence[str]) -> int:
         if isinstance(sys.stdout, io.TextIOWrapper):  # "±" must not end the report where the locale has no such sign
             sys.stdout.reconfigure(errors="replace")
         run = load_run(arguments.run if arguments.run is not None else newest_run(arguments.multirun))
+        if arguments.recompute:
+            run = derive_again(run)
         if arguments.json:
             sys.stdout.write(json.dumps(json_rows(run), indent=2) + "\n")
         elif arguments.markdown:
@@ -66,6 +69,11 @@ def _parser() -> argparse.ArgumentParser:
         default=Path("multirun"),
         metavar="DIR",
         help="directory of all runs, searched for the newest one (default: multirun)",
+    )
+    parser.add_argument(
+        "--recompute",
+        action="store_true",
+        help="derive the figures again from the raw records beside the results, by the definitions of this version",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON list, one object a client and parameter set")

@@ -14,7 +14,7 @@ from bucketbench.records import Figure
 from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, SCHEMA_VERSION
 from bucketbench.statistics import MeasuredJob, Role
 
-__all__ = ["Run", "load_run", "newest_run"]
+__all__ = ["Run", "job_directories", "load_run", "newest_run", "read_job"]
 
 _T = TypeVar("_T")
 _JOB_MARKS = (JOB_RESULTS_FILE, "job.json", ".hydra")
@@ -84,6 +84,21 @@ def newest_run(multirun: Path) -> Path:
     return max(runs, key=lambda directory: (directory.name, directory.stat().st_mtime_ns))
 
 
+def job_directories(directory: Path) -> list[Path]:
+    """The directories of a run's jobs in the order of their numbers, also of jobs without results."""
+    jobs = [child for child in directory.iterdir() if any((child / mark).exists() for mark in _JOB_MARKS)]
+    return sorted(jobs, key=lambda job: (not job.name.isdecimal(), int(job.name) if job.name.isdecimal() else 0))
+
+
+def read_job(file: Path) -> MeasuredJob:
+    """Read the ``job_results.json`` of one job.
+
+    Raises:
+        ResultsError: it cannot be read, is damaged, or of a newer schema; the message names it.
+    """
+    return _job(_read_object(file), str(file))
+
+
 def _is_run(directory: Path) -> bool:
     return (directory / RUN_RESULTS_FILE).exists() or any(directory.glob(f"*/{JOB_RESULTS_FILE}"))
 
@@ -119,12 +134,10 @@ def _incomplete(fields: Mapping[str, Any], jobs: int, file: Path) -> tuple[str, 
 
 
 def _interrupted_run(directory: Path) -> Run:
-    numbered = [child for child in directory.iterdir() if any((child / mark).exists() for mark in _JOB_MARKS)]
-    numbered.sort(key=lambda child: (not child.name.isdecimal(), int(child.name) if child.name.isdecimal() else 0))
     notes = [f"{RUN_RESULTS_FILE} is missing: the sweep was interrupted, or still runs"]
     jobs: list[MeasuredJob] = []
     described: list[Mapping[str, Any]] = []
-    for child in numbered:
+    for child in job_directories(directory):
         file = child / JOB_RESULTS_FILE
         if not file.exists():
             notes.append(f"job {child.name} left no {JOB_RESULTS_FILE} and is not in the table")

@@ -47,7 +47,7 @@ _NO_FETCH = "no measured fetch was recorded"
 _NOTHING_ARRIVED = "no sample arrived whole"
 _NO_SERVER = "the server's counters are known only for target=local"
 _NO_NETWORK = "the host's network counters could not be read"
-_NO_GPU = "no GPU was found"
+_NO_GPU = "no GPU was found, or none that tells it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

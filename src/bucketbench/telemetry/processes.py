@@ -58,16 +58,16 @@ class ProcessTree:
     def read(self) -> TreeUsage:
         """Read the tree now; ``cpu_s`` never falls from one reading to the next."""
         for _ in range(_SCANS):
-            family, cpu_s, memory_bytes, complete = self._scan()
+            cpu_s, memory_bytes, complete = self._scan()
             if complete:
                 break
-        self._settle(family, cpu_s)
+        self._settle(cpu_s)
         # A child that ended between the reading of its parent and its own is missing from this one reading only.
         total_s = sum(cpu_s.values()) + self._departed_cpu_s
         self._highest_cpu_s = max(self._highest_cpu_s, total_s)
         return TreeUsage(cpu_s=self._highest_cpu_s, memory_bytes=memory_bytes, processes=len(cpu_s))
 
-    def _scan(self) -> tuple[set[psutil.Process], dict[psutil.Process, float], int, bool]:
+    def _scan(self) -> tuple[dict[psutil.Process, float], int, bool]:
         # Parents before their children, so that the end of a child may hide its time but never count it twice.
         processes = [self._root, *self._root.children(recursive=True)]
         cpu_s: dict[psutil.Process, float] = {}
@@ -85,10 +85,10 @@ class ProcessTree:
                 complete = False
             except psutil.AccessDenied:  # a descendant that became another user's: counted no further
                 continue
-        return set(processes), cpu_s, memory_bytes, complete
+        return cpu_s, memory_bytes, complete
 
-    def _settle(self, family: set[psutil.Process], cpu_s: dict[psutil.Process, float]) -> None:
-        for process in self._last_cpu_s.keys() - family:
+    def _settle(self, cpu_s: dict[psutil.Process, float]) -> None:
+        for process in self._last_cpu_s.keys() - cpu_s.keys():
             if not _ENDED_CHILDREN_ARE_COUNTED or process.is_running():
                 self._departed_cpu_s += self._last_cpu_s[process]
         self._last_cpu_s = cpu_s
