@@ -107,9 +107,7 @@ def main() -> None:
             }
         )
     )
-    with launch_testbed(
-        buckets=["measure"], network="none", tls=options.tls, directory=options.directory
-    ) as testbed:
+    with launch_testbed(buckets=["measure"], network="none", tls=options.tls, directory=options.directory) as testbed:
         if testbed.ca_certificate is not None:
             os.environ["SSL_CERT_FILE"] = str(testbed.ca_certificate)
         store = S3Store(

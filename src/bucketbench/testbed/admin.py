@@ -1,10 +1,11 @@
-"""The admin route: counts, the network model at run time, open uploads. Under a path that no bucket's name can begin."""
+"""The admin route: counts, the network model at run time, open uploads. Under a path that no bucket's name can
+begin."""
 
 import json
 from collections.abc import Callable
 
 from bucketbench.testbed.counters import Counters
-from bucketbench.testbed.messages import BodyTooLarge, Request, Response
+from bucketbench.testbed.messages import BodyTooLargeError, Request, Response
 from bucketbench.testbed.network import NetworkModel, NetworkModelError
 from bucketbench.testbed.objects import Buckets
 
@@ -23,8 +24,8 @@ class Admin:
     |---|---|
     | `GET /_testbed/counts` | the counts, as `Counters.snapshot` has them |
     | `POST /_testbed/reset` | the counts as they were; then they start again |
-    | `GET`, `PUT /_testbed/network` | the network model; PUT replaces it by a JSON mapping for requests that begin later |
-    | `GET /_testbed/uploads` | open uploads: bucket, key, id, seconds since the epoch, parts, bytes |
+    | `GET`, `PUT /_testbed/network` | the network model; PUT replaces it by a JSON mapping for requests that begin
+    later | | `GET /_testbed/uploads` | open uploads: bucket, key, id, seconds since the epoch, parts, bytes |
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Admin:
             if not isinstance(values, dict):
                 raise NetworkModelError(f"the body holds {type(values).__name__}; expected a mapping")
             self._set_network(NetworkModel.from_mapping(values))
-        except (BodyTooLarge, ValueError) as error:
+        except (BodyTooLargeError, ValueError) as error:
             return _json(400, {"error": str(error)})
         return _json(200, self._network().to_mapping())
 

@@ -1,19 +1,22 @@
 """The ASGI application: admin route or dialect, counted, and shaped by the network model."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from contextlib import closing, nullcontext
 from itertools import count
 from typing import Any
 
 from bucketbench.testbed.admin import ADMIN_PATH, Admin
 from bucketbench.testbed.counters import Counters
 from bucketbench.testbed.deadlines import Deadlines
-from bucketbench.testbed.messages import Body, ContentSlice, Disconnected, Request, Response, parse_query
+from bucketbench.testbed.messages import Body, ContentSlice, DisconnectedError, Request, Response, parse_query
 from bucketbench.testbed.network import NetworkModel
-from bucketbench.testbed.objects import Buckets, Reader
+from bucketbench.testbed.objects import Buckets, ContentGoneError, Reader
 from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.s3.operations import UNKNOWN
+from bucketbench.testbed.s3.plain import PlainGet, PlainGets
 from bucketbench.testbed.s3.service import S3Service, error_response
 from bucketbench.testbed.shaping import Network, Transfer
 
@@ -24,8 +27,11 @@ Message = MutableMapping[str, Any]
 AsgiReceive = Callable[[], Awaitable[Message]]
 AsgiSend = Callable[[Message], Awaitable[None]]
 
+_logger = logging.getLogger(__name__)
+
 _DRAIN_LIMIT_BYTES = 1 << 20
-"""An unread body up to this size is read and thrown away so that the connection can go on; a longer one closes it. *Source*: ours."""
+"""An unread body up to this size is read and thrown away so that the connection can go on; a longer one closes it.
+*Source*: ours."""
 
 
 class Application:
@@ -46,15 +52,30 @@ class Application:
         self._deadlines: Deadlines | None = None
         self._network: Network | None = None
         self._s3 = S3Service(buckets, base_hosts=base_hosts)
+        self._plain_gets = PlainGets(buckets, base_hosts=base_hosts)
         self._admin = Admin(
             counters=self.counters, buckets=buckets, network=lambda: self._model, set_network=self.set_network
         )
         self._request_ids = count(1)
 
     @property
-    def unshaped(self) -> bool:
-        """Whether the network model is off."""
-        return self._network is None
+    def network(self) -> Network | None:
+        """The network model at work, or None when it is off."""
+        return self._network
+
+    def request_id(self) -> str:
+        """Returns a request id that no other request has."""
+        return f"{next(self._request_ids):016X}"
+
+    def plain_get(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> PlainGet | None:
+        """Returns the answer to a request that a protocol may send by itself, or None where it must call the
+        application."""
+        return self._plain_gets.find(target, headers)
+
+    def count_plain_get(self, plain: PlainGet) -> None:
+        """Counts what `plain_get` returned as it is being sent."""
+        self.counters.requests[plain.operation] += 1
+        self.counters.bytes_out += plain.body.stop - plain.body.start
 
     def set_network(self, model: NetworkModel) -> None:
         """Shapes requests that begin from now on by another model. Call it on the loop that serves."""
@@ -77,7 +98,7 @@ class Application:
         elif scope["type"] == "http":
             try:
                 await self._serve(scope, receive, send)
-            except Disconnected:
+            except DisconnectedError:
                 self.counters.disconnected += 1
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
@@ -98,58 +119,58 @@ class Application:
         arrived_s = time.monotonic()
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         length_bytes = _body_length_bytes(headers)
-        body = Body(self._receiver(receive, network, length_bytes), length_bytes=length_bytes)
+        upload = None if network is None else network.upload(length_bytes)
+        body = Body(self._receiver(receive, upload), length_bytes=length_bytes)
         request = Request(
             method=scope["method"],
             raw_path=raw_path,
             query={},
             headers=headers,
             body=body,
-            id=f"{next(self._request_ids):016X}",
+            id=self.request_id(),
         )
+        with upload or nullcontext():
+            operation, response = await self._answer(request, scope["query_string"], is_admin=is_admin)
+        if body.started:
+            arrived_s = time.monotonic()
         try:
-            request.query = parse_query(scope["query_string"])
-        except ValueError:
-            operation, response = "unknown", error_response(S3Error("InvalidURI"), request)
-        else:
-            if is_admin:
-                operation, response = "", await self._admin.answer(request)
-            else:
-                operation, response = await self._s3.answer(request)
+            reader = _open(response)
+        except ContentGoneError as error:
+            _logger.warning("%s of %s: %s", operation, raw_path.decode("latin-1"), error)
+            reader, response = None, error_response(S3Error("InternalError"), request)
         if not is_admin:
             self.counters.requests[operation] += 1
             if response.status >= 400:
                 self.counters.errors[response.status] += 1
-        if body.started:
-            arrived_s = time.monotonic()
-        with _opened(response) as reader:
+        with closing(reader) if reader is not None else nullcontext():
             closes = not body.exhausted and not await _drain(body, headers)
             if network is not None:
                 await network.first_byte(arrived_s)
             await self._send(response, reader, network, send, closes=closes, counted=not is_admin)
 
-    def _receiver(
-        self, receive: AsgiReceive, network: Network | None, length_bytes: int | None
-    ) -> Callable[[], Awaitable[tuple[bytes, bool]]]:
+    async def _answer(self, request: Request, query_string: bytes, *, is_admin: bool) -> tuple[str, Response]:
+        """Returns the operation's name and the answer, by the admin route or by the dialect."""
+        try:
+            request.query = parse_query(query_string)
+        except ValueError:
+            return UNKNOWN, error_response(S3Error("InvalidURI"), request)
+        if is_admin:
+            return "admin", await self._admin.answer(request)
+        return await self._s3.answer(request)
+
+    def _receiver(self, receive: AsgiReceive, upload: Transfer | None) -> Callable[[], Awaitable[tuple[bytes, bool]]]:
         """Returns a function that yields the body as the model's link would carry it."""
-        transfer: Transfer | None = None if network is None else network.upload(length_bytes)
 
         async def next_piece() -> tuple[bytes, bool]:
             message = await receive()
             if message["type"] == "http.disconnect":
-                if transfer is not None:
-                    transfer.end()
-                raise Disconnected
+                raise DisconnectedError
             piece: bytes = message.get("body", b"")
-            more: bool = message.get("more_body", False)
             self.counters.bytes_in += len(piece)
-            if transfer is not None:
-                if piece:
-                    transfer.begin()
-                    await transfer.due(len(piece))
-                if not more:
-                    transfer.end()
-            return piece, more
+            if upload is not None and piece:
+                upload.begin()
+                await upload.due(len(piece))
+            return piece, message.get("more_body", False)
 
         return next_piece
 
@@ -177,6 +198,8 @@ class Application:
             return
         transfer = None if network is None else network.download(size_bytes)
         with transfer or nullcontext():
+            if transfer is not None:
+                transfer.begin()
             if isinstance(body, bytes):
                 if transfer is not None:
                     await transfer.due(size_bytes)
@@ -185,17 +208,11 @@ class Application:
                 await _send_content(reader, body, transfer, send)
 
 
-@contextmanager
-def _opened(response: Response) -> Iterator[Reader | None]:
-    """Opens the content of an answer at once: later it may have been replaced."""
+def _open(response: Response) -> Reader | None:
+    """Opens the content of an answer at once: later it may have been replaced. Raises ContentGoneError."""
     if isinstance(response.body, bytes) or response.bodiless:
-        yield None
-        return
-    reader = response.body.content.open()
-    try:
-        yield reader
-    finally:
-        reader.close()
+        return None
+    return response.body.content.open()
 
 
 async def _send_content(reader: Reader, body: ContentSlice, transfer: Transfer | None, send: AsgiSend) -> None:

@@ -13,9 +13,10 @@ from typing import NoReturn
 
 from bucketbench.testbed.admin import ADMIN_PATH
 from bucketbench.testbed.application import Application
+from bucketbench.testbed.directory import DirectoryError, DirectoryHolder
 from bucketbench.testbed.memory import MemoryHolder
 from bucketbench.testbed.network import NetworkModelError
-from bucketbench.testbed.objects import Buckets, Holder, InvalidBucketName
+from bucketbench.testbed.objects import Buckets, InvalidBucketNameError
 from bucketbench.testbed.presets import load_network
 from bucketbench.testbed.server import listen, serve
 from bucketbench.testbed.tls import ThrowAwayAuthority
@@ -35,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(
         prog="bucketbench testbed",
-        description="Serve S3 to any client on this machine. Prints one line of JSON when ready and serves until SIGTERM.",
+        description="Serve S3 to any client on this machine: one line of JSON when it is ready, then until SIGTERM.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
@@ -87,13 +88,7 @@ def _run(options: argparse.Namespace) -> int:
         model = load_network(options.network)
     except NetworkModelError as error:
         raise _UsageError(f"--network: {error}") from None
-    buckets = Buckets(_holder(options.directory))
-    for name in options.bucket:
-        try:
-            if buckets.find(name) is None:
-                buckets.create_bucket(name)
-        except InvalidBucketName:
-            raise _UsageError(f"--bucket {name!r} is not a bucket name; use 3 to 63 of a-z, 0-9, '.' and '-'") from None
+    buckets = _buckets(options)
     try:
         listener = listen(options.host, options.port)
     except OSError as error:
@@ -125,19 +120,25 @@ def _check_host(host: str, *, allow_remote: bool) -> None:
         raise _UsageError(f"--host {host!r} is no address of this machine: {error.strerror or error}") from None
     if not allow_remote and not all(ipaddress.ip_address(str(address)).is_loopback for address in addresses):
         raise _UsageError(
-            f"--host {host} can be reached from other machines and nothing is authenticated; add --allow-remote to serve there"
+            f"--host {host} can be reached from other machines and nothing is authenticated;"
+            " add --allow-remote to serve there"
         )
 
 
-def _holder(directory: str | None) -> Holder:
-    if directory is None:
-        return MemoryHolder()
-    from bucketbench.testbed.directory import DirectoryError, DirectoryHolder
-
+def _buckets(options: argparse.Namespace) -> Buckets:
+    """Returns the model with the buckets that were there and those asked for."""
     try:
-        return DirectoryHolder(Path(directory))
+        holder = MemoryHolder() if options.directory is None else DirectoryHolder(Path(options.directory))
+        buckets = Buckets(holder)
     except DirectoryError as error:
         raise _UsageError(f"--directory: {error}") from None
+    for name in options.bucket:
+        try:
+            if buckets.find(name) is None:
+                buckets.create_bucket(name)
+        except InvalidBucketNameError:
+            raise _UsageError(f"--bucket {name!r} is not a bucket name; use 3 to 63 of a-z, 0-9, '.' and '-'") from None
+    return buckets
 
 
 def _announce(host: str, listener: socket.socket, authority: ThrowAwayAuthority | None) -> None:

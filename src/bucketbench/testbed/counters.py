@@ -36,8 +36,8 @@ class Counters:
     def snapshot(self) -> dict[str, object]:
         """Returns all counts as plain values.
 
-        `requests` and `errors` are by name and by status; `disconnected` counts requests whose client went away before the answer was whole;
-        `connections` has those opened since the reset and those open now.
+        `requests` and `errors` are by name and by status; `disconnected` counts requests whose client went away before
+        the answer was whole; `connections` has those opened since the reset and those open now.
         """
         return {
             "requests": dict(self.requests),

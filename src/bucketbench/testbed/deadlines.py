@@ -1,7 +1,7 @@
 """Calls at points of time, to well under a millisecond.
 
-An event loop's own timers have the resolution of its poll call, 1 ms, which is 5 % of a 20 ms latency. On Linux one timerfd
-serves all deadlines; elsewhere the loop's timers do.
+An event loop's own timers have the resolution of its poll call, 1 ms, which is 5 % of a 20 ms latency. On Linux one
+timerfd serves all deadlines; elsewhere the loop's timers do.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ __all__ = ["Deadlines", "Handle"]
 _CLOCK_MONOTONIC = 1
 _TFD_TIMER_ABSTIME = 1
 _TFD_NONBLOCK, _TFD_CLOEXEC = os.O_NONBLOCK, getattr(os, "O_CLOEXEC", 0)
-"""*Source*: Linux, timerfd_create(2): the flags equal those of open(2); CLOCK_MONOTONIC is what `time.monotonic` reads."""
+"""*Source*: Linux, timerfd_create(2): the flags equal those of open(2); CLOCK_MONOTONIC is what `time.monotonic`
+reads."""
 
 
 class Handle:

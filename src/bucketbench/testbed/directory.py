@@ -3,10 +3,10 @@
     DIR/BUCKET/aa/aabbcc….object      one object: its bytes, then a record about it (see `_record_bytes`)
     DIR/.incoming-PID-RANDOM/         bodies that are arriving and parts of open uploads; locked while the testbed lives
 
-A file is named by the SHA-256 of its key, so no key can leave DIR, be too long for a file name or collide with another on a file system that folds
-case. The key is in the record. Bytes and record are one file, which a rename publishes: a reader, this testbed or another one in the same
-directory, sees the old object or the new one, never a mixture. The objects are found when a testbed starts; it does not see
-what another writes later.
+A file is named by the SHA-256 of its key, so no key can leave DIR, be too long for a file name or collide with another
+on a file system that folds case. The key is in the record. Bytes and record are one file, which a rename publishes: a
+reader, this testbed or another one in the same directory, sees the old object or the new one, never a mixture. The
+objects are found when a testbed starts; it does not see what another writes later.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from bucketbench.testbed.digests import digests_of
-from bucketbench.testbed.objects import Attributes, Content, ContentGone, Received, StoredObject, pieces
+from bucketbench.testbed.objects import Attributes, Content, ContentGoneError, Received, StoredObject, pieces
 
 __all__ = ["DirectoryError", "DirectoryHolder", "FileContent"]
 
@@ -51,14 +51,14 @@ class FileContent:
         self._identity = _identity(path.stat())
 
     def open(self) -> "FileReader":
-        """Opens the file; raises ContentGone where another testbed removed or replaced it."""
+        """Opens the file; raises ContentGoneError where another testbed removed or replaced it."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise ContentGone(f"cannot read {self.path}: {error.strerror}") from error
+            raise ContentGoneError(f"cannot read {self.path}: {error.strerror}") from error
         if _identity(os.fstat(descriptor)) != self._identity:
             os.close(descriptor)
-            raise ContentGone(f"{self.path} was replaced by another process since this testbed read or wrote it")
+            raise ContentGoneError(f"{self.path} was replaced by another process since this testbed read or wrote it")
         return FileReader(descriptor, self.path)
 
     def append(self, record: bytes) -> None:
@@ -87,10 +87,10 @@ class FileReader:
         self._path = path
 
     def read(self, start: int, stop: int) -> bytes:
-        """Reads; the page cache usually has it. Raises ContentGone where the file is shorter than it was."""
+        """Reads; the page cache usually has it. Raises ContentGoneError where the file is shorter than it was."""
         piece = os.pread(self._descriptor, stop - start, start)
         if not piece:
-            raise ContentGone(f"{self._path} ends at byte {start}, expected {stop}")
+            raise ContentGoneError(f"{self._path} ends at byte {start}, expected {stop}")
         return piece
 
     def close(self) -> None:
@@ -251,7 +251,8 @@ def _record_bytes(found: StoredObject) -> bytes:
 
 
 def _read_object(path: Path) -> StoredObject | None:
-    """Returns the object in a file, or None where another testbed removed it meanwhile; raises DirectoryError where it holds none."""
+    """Returns the object in a file, or None where another testbed removed it meanwhile; raises DirectoryError where it
+    holds none."""
     try:
         with path.open("rb") as file:
             size_bytes = file.seek(0, os.SEEK_END)

@@ -37,8 +37,8 @@ class TestbedError(RuntimeError):
 class RunningTestbed:
     """A testbed that serves. Usable from any thread and, as an address, from any process.
 
-    `s3_endpoint` is what clients take as their endpoint; `admin` the admin route's address; `ca_certificate` the PEM file that verifies the
-    server's certificate, or None without TLS; `pid` the server's process.
+    `s3_endpoint` is what clients take as their endpoint; `admin` the admin route's address; `ca_certificate` the PEM
+    file that verifies the server's certificate, or None without TLS; `pid` the server's process.
     """
 
     s3_endpoint: str
@@ -57,7 +57,8 @@ class RunningTestbed:
     def set_network(self, model: str | Mapping[str, object]) -> None:
         """Replaces the network model for requests that begin later.
 
-        Takes what `launch_testbed` takes. Fields left out of a mapping have their defaults, so `{}` turns the model off.
+        Takes what `launch_testbed` takes. Fields left out of a mapping have their defaults, so `{}` turns the model
+        off.
         """
         fields = load_network(model).to_mapping() if isinstance(model, str) else dict(model)
         self._ask("PUT", "network", json.dumps(fields).encode())
@@ -71,11 +72,10 @@ class RunningTestbed:
         return cast("list[dict[str, Any]]", self._ask("GET", "uploads"))
 
     def _ask(self, method: str, name: str, body: bytes | None = None) -> object:
-        request = urllib.request.Request(f"{self.admin}/{name}", data=body, method=method)  # noqa: S310 - http(s), from our own server.
+        url = f"{self.admin}/{name}"
+        request = urllib.request.Request(url, data=body, method=method)  # noqa: S310 - http(s), our own server's address.
         context = ssl.create_default_context(cafile=str(self.ca_certificate)) if self.ca_certificate else None
-        handlers: list[urllib.request.BaseHandler] = [
-            urllib.request.ProxyHandler({})
-        ]  # Loopback is never behind a proxy.
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]  # Loopback needs no proxy.
         if context is not None:
             handlers.append(urllib.request.HTTPSHandler(context=context))
         try:
@@ -96,7 +96,8 @@ def launch_testbed(
     directory: str | os.PathLike[str] | None = None,
     start_limit_s: float = _START_LIMIT_S,
 ) -> Iterator[RunningTestbed]:
-    """Runs a testbed in a process of its own on a free loopback port; it ends with the block, and with this process however that ends.
+    """Runs a testbed in a process of its own on a free loopback port; it ends with the block, and with this process
+    however that ends.
 
     Args:
         buckets: buckets to make where they do not exist.

@@ -12,7 +12,8 @@ from bucketbench.testbed.objects import Content, Received, StoredObject
 __all__ = ["MemoryContent", "MemoryHolder", "MemoryIncoming"]
 
 _OFF_LOOP_BYTES = 1 << 20
-"""Bodies from this size are joined and hashed in a thread. *Source*: MD5 of 1 MiB takes about 1.6 ms, during which the loop serves no one."""
+"""Bodies from this size are joined and hashed in a thread. *Source*: MD5 of 1 MiB takes about 1.6 ms, during which the
+loop serves no one."""
 
 
 class MemoryContent:

@@ -6,17 +6,17 @@ from urllib.parse import unquote_to_bytes
 
 from bucketbench.testbed.objects import Content
 
-__all__ = ["Body", "BodyTooLarge", "ContentSlice", "Disconnected", "Request", "Response", "parse_query"]
+__all__ = ["Body", "BodyTooLargeError", "ContentSlice", "DisconnectedError", "Request", "Response", "parse_query"]
 
 Receive = Callable[[], Awaitable[tuple[bytes, bool]]]
-"""Returns the next bytes of a request's body and whether more will come; raises Disconnected."""
+"""Returns the next bytes of a request's body and whether more will come; raises DisconnectedError."""
 
 
-class Disconnected(Exception):
+class DisconnectedError(Exception):
     """The client went away before its request was complete."""
 
 
-class BodyTooLarge(Exception):
+class BodyTooLargeError(Exception):
     """A body that must be held whole is larger than its limit."""
 
 
@@ -30,7 +30,7 @@ class Body:
         self.started = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yields what is left of the body as it arrives; raises Disconnected."""
+        """Yields what is left of the body as it arrives; raises DisconnectedError."""
         while not self.exhausted:
             self.started = True
             chunk, more = await self._receive()
@@ -39,12 +39,12 @@ class Body:
                 yield chunk
 
     async def read(self, limit_bytes: int) -> bytes:
-        """Returns what is left of the body; raises BodyTooLarge above the limit."""
+        """Returns what is left of the body; raises BodyTooLargeError above the limit."""
         collected = bytearray()
         async for chunk in self.chunks():
             collected += chunk
             if len(collected) > limit_bytes:
-                raise BodyTooLarge(f"more than {limit_bytes} bytes")
+                raise BodyTooLargeError(f"more than {limit_bytes} bytes")
         return bytes(collected)
 
 
@@ -94,7 +94,8 @@ class Response:
 
 
 def parse_query(query_string: bytes) -> dict[str, str]:
-    """Returns the parameters of a query; a name without `=` has an empty value, `+` is a space, the first of equals counts.
+    """Returns the parameters of a query; a name without `=` has an empty value, `+` is a space, the first of equals
+    counts.
 
     Raises UnicodeDecodeError (a ValueError) where the decoded bytes are not UTF-8.
     """

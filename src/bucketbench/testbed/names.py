@@ -7,7 +7,8 @@ from dataclasses import dataclass
 __all__ = ["NamePage", "SortedNames", "list_names", "successor"]
 
 _CHUNK_NAMES = 1024
-"""Names a chunk is built with; it splits at twice that. *Source*: 2,048 pointers are 16 KiB, which insert moves in under 1 µs."""
+"""Names a chunk is built with; it splits at twice that. *Source*: 2,048 pointers are 16 KiB, which insert moves in
+under 1 µs."""
 
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
@@ -16,7 +17,8 @@ _LAST_CODE_POINT = 0x10FFFF
 class SortedNames:
     """Keeps names sorted, so that a listing starts anywhere in O(log n) and a PUT costs no sort.
 
-    Python compares strings by code point, which is the order of their UTF-8 bytes. Not thread-safe: one event loop owns it.
+    Python compares strings by code point, which is the order of their UTF-8 bytes. Not thread-safe: one event loop owns
+    it.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -102,8 +104,8 @@ class NamePage:
 def list_names(names: SortedNames, *, prefix: str = "", delimiter: str = "", after: str = "", limit: int) -> NamePage:
     """Lists the names that begin with `prefix`, rolling up those that contain `delimiter` beyond it.
 
-    An entry is a name or a common prefix; only entries greater than `after` appear, so a common prefix that `after` lies
-    in does not appear again. Cost: O(log n) an entry, whatever lies under a common prefix.
+    An entry is a name or a common prefix; only entries greater than `after` appear, so a common prefix that `after`
+    lies in does not appear again. Cost: O(log n) an entry, whatever lies under a common prefix.
 
     Args:
         names: all names of the bucket.

@@ -23,13 +23,15 @@ class NetworkModel:
     """Latency and bandwidth of every request.
 
     The first byte of an answer leaves `first_byte` after the request's last byte arrived, and its bytes then leave at
-    `min(connection_bytes_per_s, total_bytes_per_s / connections that are transferring)`. Request bodies are taken in by the same formula,
-    with a total of their own (a link carries both directions at once). TCP and TLS handshakes are not modelled.
+    `min(connection_bytes_per_s, total_bytes_per_s / connections that are transferring)`. Request bodies are taken in by
+    the same formula, with a total of their own (a link carries both directions at once). TCP and TLS handshakes are not
+    modelled.
 
     Args:
         first_byte_s: seconds to the first byte; the median where it is distributed.
-        first_byte_distribution: `constant`, or `lognormal`: `first_byte_s × exp(first_byte_sigma × z)` with z standard normal, so the
-            mean is `first_byte_s × exp(first_byte_sigma² / 2)`.
+        first_byte_distribution: `constant`, or `lognormal`: `first_byte_s * exp(first_byte_sigma * z)` with z standard
+        normal, so the
+            mean is `first_byte_s * exp(first_byte_sigma² / 2)`.
         first_byte_sigma: standard deviation of the logarithm; only for `lognormal`.
         connection_bytes_per_s: bandwidth of each connection in bytes/s, or None for no limit.
         total_bytes_per_s: bandwidth of all connections together, shared in equal parts, or None for no limit.
@@ -86,7 +88,8 @@ class NetworkModel:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> "NetworkModel":
-        """Returns the model for the fields given, the others at their defaults; raises NetworkModelError for an unknown one."""
+        """Returns the model for the fields given, the others at their defaults; raises NetworkModelError for an unknown
+        one."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(str(name) for name in set(values) - known)
         if unknown:

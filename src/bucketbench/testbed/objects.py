@@ -18,28 +18,29 @@ from bucketbench.testbed.names import NamePage, SortedNames, list_names
 __all__ = [
     "Attributes",
     "Bucket",
-    "BucketExists",
-    "BucketMissing",
-    "BucketNotEmpty",
+    "BucketExistsError",
+    "BucketMissingError",
+    "BucketNotEmptyError",
     "Buckets",
     "Check",
     "Content",
-    "ContentGone",
+    "ContentGoneError",
     "Holder",
     "Incoming",
-    "InvalidBucketName",
+    "InvalidBucketNameError",
     "ModelError",
     "Part",
     "Reader",
     "Received",
     "StoredObject",
     "Upload",
-    "UploadMissing",
+    "UploadMissingError",
     "pieces",
 ]
 
 _BUCKET_NAME = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
-"""*Source*: Amazon S3 bucket naming rules: 3 to 63 of a-z 0-9 . -, no address of IPv4 form, no two dots side by side."""
+"""*Source*: Amazon S3 bucket naming rules: 3 to 63 of a-z 0-9 . -, no address of IPv4 form, no two dots side by
+side."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -53,27 +54,27 @@ class ModelError(Exception):
     """An operation the model refuses; a dialect turns it into its provider's error."""
 
 
-class InvalidBucketName(ModelError):
+class InvalidBucketNameError(ModelError):
     """The name breaks the naming rules."""
 
 
-class BucketMissing(ModelError):
+class BucketMissingError(ModelError):
     """No bucket has this name."""
 
 
-class BucketExists(ModelError):
+class BucketExistsError(ModelError):
     """A bucket has this name already."""
 
 
-class BucketNotEmpty(ModelError):
+class BucketNotEmptyError(ModelError):
     """The bucket still has objects."""
 
 
-class ContentGone(Exception):
+class ContentGoneError(Exception):
     """What an object's bytes were kept in is gone or was replaced by someone else."""
 
 
-class UploadMissing(ModelError):
+class UploadMissingError(ModelError):
     """No open upload has this id, in this bucket, for this key."""
 
 
@@ -81,7 +82,8 @@ class Reader(Protocol):
     """An open content: goes on giving the same bytes although the object is replaced or deleted meanwhile."""
 
     def read(self, start: int, stop: int) -> bytes | memoryview:
-        """Returns at least one byte, beginning at `start` and ending before `stop`; fewer than asked where that spares a copy."""
+        """Returns at least one byte, beginning at `start` and ending before `stop`; fewer than asked where that spares
+        a copy."""
 
     def close(self) -> None:
         """Ends reading."""
@@ -99,7 +101,7 @@ class Content(Protocol):
         """The most that is sensibly read at once: no limit in memory, where nothing is copied."""
 
     def open(self) -> Reader:
-        """Starts reading; raises ContentGone."""
+        """Starts reading; raises ContentGoneError."""
 
     def release(self) -> None:
         """Frees what was never published, or a part that is no longer needed."""
@@ -142,8 +144,8 @@ class Incoming(Protocol):
 class Attributes:
     """What a writer says about an object beside its bytes; kept and returned unchanged.
 
-    `headers` are the content headers by lower-case name, `metadata` the user's own; `checksums` are base64 texts by algorithm
-    name, and `checksum_type` says whether they cover the whole object or its parts' checksums.
+    `headers` are the content headers by lower-case name, `metadata` the user's own; `checksums` are base64 texts by
+    algorithm name, and `checksum_type` says whether they cover the whole object or its parts' checksums.
     """
 
     headers: Mapping[str, str] = field(default_factory=_nothing)
@@ -215,10 +217,10 @@ class Bucket:
         return list_names(self.names, prefix=prefix, delimiter=delimiter, after=after, limit=limit)
 
     def upload(self, upload_id: str, key: str) -> Upload:
-        """Returns the open upload with this id for this key; raises UploadMissing."""
+        """Returns the open upload with this id for this key; raises UploadMissingError."""
         upload = self.uploads.get(upload_id)
         if upload is None or upload.key != key:
-            raise UploadMissing(upload_id)
+            raise UploadMissingError(upload_id)
         return upload
 
 
@@ -268,27 +270,27 @@ class Buckets:
         return self._buckets.get(name)
 
     def bucket(self, name: str) -> Bucket:
-        """Returns the bucket; raises BucketMissing."""
+        """Returns the bucket; raises BucketMissingError."""
         found = self._buckets.get(name)
         if found is None:
-            raise BucketMissing(name)
+            raise BucketMissingError(name)
         return found
 
     def create_bucket(self, name: str) -> Bucket:
-        """Makes an empty bucket; raises InvalidBucketName or BucketExists."""
+        """Makes an empty bucket; raises InvalidBucketNameError or BucketExistsError."""
         if not _BUCKET_NAME.match(name):
-            raise InvalidBucketName(name)
+            raise InvalidBucketNameError(name)
         if name in self._buckets:
-            raise BucketExists(name)
+            raise BucketExistsError(name)
         self.holder.create_bucket(name)
         bucket = self._buckets[name] = Bucket(name=name, created_s=time.time())
         return bucket
 
     def delete_bucket(self, name: str) -> None:
-        """Removes an empty bucket and its open uploads; raises BucketMissing or BucketNotEmpty."""
+        """Removes an empty bucket and its open uploads; raises BucketMissingError or BucketNotEmptyError."""
         bucket = self.bucket(name)
         if bucket.objects:
-            raise BucketNotEmpty(name)
+            raise BucketNotEmptyError(name)
         for upload_id in list(bucket.uploads):
             self._drop_upload(bucket, upload_id)
         self.holder.delete_bucket(name)
@@ -311,7 +313,7 @@ class Buckets:
         """
         try:
             if self._buckets.get(bucket.name) is not bucket:
-                raise BucketMissing(bucket.name)
+                raise BucketMissingError(bucket.name)
             if check is not None:
                 check(bucket.objects.get(key))
             found = StoredObject(
@@ -357,10 +359,11 @@ class Buckets:
         return upload
 
     def put_part(self, bucket: Bucket, upload: Upload, part: Part) -> None:
-        """Adds a part to an open upload, replacing one of the same number; raises UploadMissing when it was closed meanwhile."""
+        """Adds a part to an open upload, replacing one of the same number; raises UploadMissingError when it was closed
+        meanwhile."""
         if bucket.uploads.get(upload.id) is not upload:
             part.content.release()
-            raise UploadMissing(upload.id)
+            raise UploadMissingError(upload.id)
         replaced = upload.parts.get(part.number)
         upload.parts[part.number] = part
         if replaced is not None:
@@ -385,7 +388,7 @@ class Buckets:
         content = await self.holder.join([part.content for part in parts])
         if bucket.uploads.get(upload.id) is not upload:
             content.release()
-            raise UploadMissing(upload.id)
+            raise UploadMissingError(upload.id)
         sizes = tuple(part.content.size_bytes for part in parts)
         found = self.put(
             bucket, upload.key, content=content, etag=etag, attributes=attributes, part_sizes_bytes=sizes, check=check

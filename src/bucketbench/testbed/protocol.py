@@ -1,13 +1,38 @@
-"""uvicorn's httptools protocol, with connections counted."""
+"""uvicorn's httptools protocol, with connections counted and plain GETs answered without an ASGI task.
+
+What a plain GET is, `s3.plain` says; everything else, pipelined requests included, goes uvicorn's way to the
+application.
+"""
 
 import asyncio
-from typing import cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from bucketbench.testbed.application import Application
+from bucketbench.testbed.direct import DirectResponse
+from bucketbench.testbed.objects import ContentGoneError
+from bucketbench.testbed.s3.plain import PlainGet
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["TestbedProtocol"]
+
+
+class _DirectCycle:
+    """Stands where uvicorn keeps the running request, so that it queues what is pipelined behind it and shuts down
+    after it."""
+
+    def __init__(self) -> None:
+        self.response_complete = True
+        self.disconnected = False
+        self.keep_alive = True
+        self.message_event = self
+
+    def set(self) -> None:
+        """uvicorn wakes a request's task so; here is none."""
 
 
 class TestbedProtocol(HttpToolsProtocol):
@@ -15,19 +40,104 @@ class TestbedProtocol(HttpToolsProtocol):
 
     __test__ = False  # Its name is not that of a test class.
 
+    def __init__(self, *args: "Any", **kwargs: "Any") -> None:
+        super().__init__(*args, **kwargs)
+        self._application = cast("Application", self.config.app)
+        self._direct_cycle = _DirectCycle()
+        self._plain: PlainGet | None = None
+        self._response: DirectResponse | None = None
+        self._when_writable: Callable[[], None] | None = None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Counts the connection."""
         super().connection_made(transport)
-        cast("Application", self.config.app).counters.connection_opened()
+        self._application.counters.connection_opened()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Counts its end."""
+        """Counts its end, and stops what was being sent."""
+        if self._response is not None:
+            self._response.cancel()
+            self._response, self._when_writable = None, None
+            self._application.counters.disconnected += 1
         super().connection_lost(exc)
-        cast("Application", self.config.app).counters.connection_closed()
+        self._application.counters.connection_closed()
 
     def shutdown(self) -> None:
-        """Ends the connection when it is idle, without waiting for the peer's part in the end of TLS; else after the running answer."""
+        """Ends an idle connection without waiting for the peer's part in the end of TLS; a busy one after its
+        answer."""
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
         else:
             super().shutdown()
+
+    def on_headers_complete(self) -> None:
+        """Looks whether the request is plain, else hands it to uvicorn."""
+        if (
+            self.parser.get_method() == b"GET"
+            and (self.cycle is None or self.cycle.response_complete)
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+            and not self.parser.should_upgrade()
+        ):
+            self._plain = self._application.plain_get(self.url, self.headers)
+            if self._plain is not None:
+                return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Ignores a plain GET's body: it has none that counts."""
+        if self._plain is None:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Answers a plain GET."""
+        plain, self._plain = self._plain, None
+        if plain is None:
+            super().on_message_complete()
+            return
+        dates = b"".join(b"%s: %s\r\n" % header for header in self.server_state.default_headers)
+        head = b"%s%sx-amz-request-id: %s\r\n\r\n" % (plain.head, dates, self._application.request_id().encode())
+        try:
+            response = DirectResponse(self, head, plain.body)
+        except ContentGoneError:
+            super().on_headers_complete()  # The ordinary way has the error's answer.
+            super().on_message_complete()
+            return
+        self._unset_keepalive_if_required()
+        self._direct_cycle.response_complete = False
+        self.cycle = cast("RequestResponseCycle", self._direct_cycle)
+        self._response = response
+        self._application.count_plain_get(plain)
+        response.start(self._application.network)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Hands bytes to the transport, which does not copy what it queues."""
+        self.transport.write(data)
+
+    def call_when_writable(self, callback: Callable[[], None]) -> None:
+        """Calls back when the transport's queue has drained below its mark: at once, if it has."""
+        if self.flow.write_paused:
+            self._when_writable = callback
+        else:
+            callback()
+
+    def resume_writing(self) -> None:
+        """Goes on with what waited for room."""
+        super().resume_writing()
+        callback, self._when_writable = self._when_writable, None
+        if callback is not None:
+            callback()
+
+    def finished(self) -> None:
+        """Ends the running response; the next request may follow."""
+        self._response = None
+        self._direct_cycle.response_complete = True
+        if not self._direct_cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+    def failed(self) -> None:
+        """Cuts the connection, so that a short body is not taken for a whole one."""
+        self._response = None
+        self._direct_cycle.response_complete = True
+        self.transport.abort()

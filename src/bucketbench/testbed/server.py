@@ -17,13 +17,15 @@ from bucketbench.testbed.protocol import TestbedProtocol
 __all__ = ["listen", "serve"]
 
 _KEEP_ALIVE_S = 75
-"""How long an idle connection stays open. *Source*: ours, longer than botocore's and libcurl's pools keep one idle in a benchmark."""
+"""How long an idle connection stays open. *Source*: ours, longer than botocore's and libcurl's pools keep one idle in a
+benchmark."""
 
 _SHUTDOWN_S = 2
 """How long running requests may take to end after SIGTERM before they are cut. *Source*: ours."""
 
 _SEND_BUFFER_BYTES = 4 << 20
-"""Asked of the kernel for connections, so that a small object leaves in one call. *Source*: Linux's default `tcp_wmem` maximum is 4 MiB."""
+"""Asked of the kernel for connections, so that a small object leaves in one call. *Source*: Linux's default `tcp_wmem`
+maximum is 4 MiB."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -61,7 +63,7 @@ class _Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a signal handler.
         """Starts the end; a second signal ends at once."""
         self.force_exit = self.should_exit
         self.should_exit = True

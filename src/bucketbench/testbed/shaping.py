@@ -1,14 +1,17 @@
 """Bandwidth as the network model has it, exact whatever the number of connections.
 
 All connections have the same limit, so at any moment each that transfers gets the same rate,
-`r = min(connection limit, total / transferring)`. A *service clock* therefore suffices: S(t) = ∫ r dt, in bytes. Byte k of a transfer
-that began at S₀ is due when S reaches S₀ + k. Deadlines are points on that clock, never delays, so late timers do not add up.
+`r = min(connection limit, total / transferring)`. A *service clock* therefore suffices: S(t) = ∫ r dt, in bytes. Byte k
+of a transfer that began at S₀ is due when S reaches S₀ + k. Deadlines are points on that clock, never delays, so late
+timers do not add up.
 """
 
 import asyncio
 import heapq
+import math
 import random
 import time
+from collections.abc import Callable
 from itertools import count
 from types import TracebackType
 
@@ -18,8 +21,12 @@ from bucketbench.testbed.network import NetworkModel
 __all__ = ["Network", "ServiceClock", "Transfer"]
 
 CATCH_UP_S = 0.05
-"""How far behind its deadlines a transfer may fall and still catch up at full speed. Longer: the client reads slowly, or the machine
-cannot carry the model; a real link would not send the backlog faster either. *Source*: ours, several scheduler time slices."""
+"""How far behind its deadlines a transfer may fall and still catch up at full speed. Longer: the client reads slowly,
+or the machine cannot carry the model; a real link would not send the backlog faster either. *Source*: ours, several
+scheduler time slices."""
+
+_SAME_TIME_S = 1e-6
+"""Deadlines closer than this are one: a timer is not set again for the rounding of a sum."""
 
 _PIECE_S = 0.0025
 _PIECE_LEAST_BYTES, _PIECE_MOST_BYTES = 16 << 10, 1 << 20
@@ -38,7 +45,8 @@ class ServiceClock:
         self._transferring = 0
         self._served = 0.0
         self._at_s = time.monotonic()
-        self._targets: list[tuple[float, int, asyncio.Future[None], Transfer | None]] = []
+        self._targets: list[tuple[float, int, Callable[[], None], Transfer | None]] = []
+        self._reached: list[Callable[[], None]] = []
         self._order = count()
         self._handle: Handle | None = None
 
@@ -55,17 +63,16 @@ class ServiceClock:
     def _advance(self, now_s: float) -> None:
         """Brings the clock to `now_s`, passing on the way every target that was due, each at its own time."""
         while self._targets:
-            target, _order, done, transfer = self._targets[0]
+            target, _order, reached, ending = self._targets[0]
             due_s = self._at_s + max(0.0, target - self._served) / self.rate_bytes_per_s
             if due_s > now_s:
                 break
             heapq.heappop(self._targets)
             self._served, self._at_s = max(self._served, target), due_s
-            if not done.done():
-                done.set_result(None)
-                if transfer is not None:
-                    transfer.present = False
-                    self._transferring -= 1
+            if ending is not None and ending.present:
+                ending.present = False
+                self._transferring -= 1
+            self._reached.append(reached)
         if now_s > self._at_s:
             if self._transferring:
                 self._served += (now_s - self._at_s) * self.rate_bytes_per_s
@@ -83,35 +90,45 @@ class ServiceClock:
         self._transferring -= 1
         self._arm()
 
-    async def reach(self, target: float, *, ending: "Transfer | None" = None) -> None:
-        """Returns when the clock has reached `target`; a transfer that ends there counts no longer from that very moment."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (target, next(self._order), done, ending)
+    def call_at(self, target: float, reached: Callable[[], None], *, ending: "Transfer | None" = None) -> None:
+        """Calls `reached` when the clock has reached `target`; a transfer that ends there counts no longer from that
+        very moment."""
+        entry = (target, next(self._order), reached, ending)
         heapq.heappush(self._targets, entry)
-        if self._targets[0] is entry:
+        if self._targets[0] is entry or self._reached:
             self._arm()
-        await done
 
     def _arm(self) -> None:
+        """Sees to it that `_due` runs when the next target is due; at once when some were passed already."""
+        if self._reached:
+            due_s = 0.0
+        elif self._targets:
+            due_s = self._at_s + max(0.0, self._targets[0][0] - self._served) / self.rate_bytes_per_s
+        else:
+            due_s = math.inf
         if self._handle is not None:
+            if abs(self._handle.when_s - due_s) < _SAME_TIME_S:
+                return
             self._handle.cancel()
             self._handle = None
-        while (
-            self._targets and self._targets[0][2].done()
-        ):  # Its request was cancelled; whoever did so has left the clock.
-            heapq.heappop(self._targets)
-        if self._targets:
-            due_s = self._at_s + max(0.0, self._targets[0][0] - self._served) / self.rate_bytes_per_s
+        if due_s < math.inf:
             self._handle = self._deadlines.call_at(due_s, self._due)
 
     def _due(self, _: float) -> None:
         self._handle = None
         self._advance(time.monotonic())
+        reached, self._reached = (
+            self._reached,
+            [],
+        )  # Called here alone: one may start what passes the next, without end.
+        for callback in reached:
+            callback()
         self._arm()
 
 
 class Transfer:
-    """The body of one request or answer on its way: `begin`, await `due` for each piece, `end`; or use it as a context."""
+    """The body of one request or answer on its way: `begin`, then `due` for each piece, then `end`, which leaving it as
+    a context does."""
 
     __slots__ = ("_clock", "_left_bytes", "_position", "present")
 
@@ -135,7 +152,6 @@ class Transfer:
             self._clock.leave()
 
     def __enter__(self) -> "Transfer":
-        self.begin()
         return self
 
     def __exit__(
@@ -148,15 +164,21 @@ class Transfer:
         """How many bytes to send at once."""
         return int(min(_PIECE_MOST_BYTES, max(_PIECE_LEAST_BYTES, self._clock.rate_bytes_per_s * _PIECE_S)))
 
-    async def due(self, size_bytes: int) -> None:
-        """Returns when the last of the next `size_bytes` is due on the model's link."""
+    def call_when_due(self, size_bytes: int, callback: Callable[[], None]) -> None:
+        """Calls `callback` when the last of the next `size_bytes` is due on the model's link."""
         clock = self._clock
         self._position = max(self._position, clock.now() - clock.rate_bytes_per_s * CATCH_UP_S) + size_bytes
         last = False
         if self._left_bytes is not None:
             self._left_bytes -= size_bytes
             last = self._left_bytes <= 0
-        await clock.reach(self._position, ending=self if last else None)
+        clock.call_at(self._position, callback, ending=self if last else None)
+
+    async def due(self, size_bytes: int) -> None:
+        """Returns when the last of the next `size_bytes` is due on the model's link."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.call_when_due(size_bytes, lambda: None if done.done() else done.set_result(None))
+        await done
 
 
 class Network:
@@ -183,8 +205,14 @@ class Network:
             return self.model.first_byte_s * self._random.lognormvariate(0.0, self.model.first_byte_sigma)
         return self.model.first_byte_s
 
+    def call_at_first_byte(self, arrived_s: float, callback: Callable[[float], None]) -> None:
+        """Calls `callback` when the first byte of the answer to a request that was whole at `arrived_s`
+        (time.monotonic) is due."""
+        self._deadlines.call_at(arrived_s + self.latency_s(), callback)
+
     async def first_byte(self, arrived_s: float) -> None:
-        """Returns when the first byte of the answer to a request that was whole at `arrived_s` (time.monotonic) is due."""
+        """Returns when the first byte of the answer to a request that was whole at `arrived_s` (time.monotonic) is
+        due."""
         if self.model.first_byte_s:
             await self._deadlines.wait_until(arrived_s + self.latency_s())
 
@@ -193,5 +221,6 @@ class Network:
         return None if self._download is None or not size_bytes else Transfer(self._download, size_bytes)
 
     def upload(self, size_bytes: int | None) -> Transfer | None:
-        """Returns the transfer of a request's body of this size (None: not stated), or None where no bandwidth applies."""
+        """Returns the transfer of a request's body of this size (None: not stated), or None where no bandwidth
+        applies."""
         return None if self._upload is None or size_bytes == 0 else Transfer(self._upload, size_bytes)

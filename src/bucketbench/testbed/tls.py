@@ -14,8 +14,8 @@ __all__ = ["ThrowAwayAuthority"]
 class ThrowAwayAuthority:
     """Makes a CA and one server certificate in a temporary folder of its own; `close` removes the folder.
 
-    The certificate names localhost, 127.0.0.1, ::1, the host served, and `BUCKET.localhost` for each bucket given: OpenSSL accepts no wildcard
-    directly below a top-level name, so a bucket made later is reached path-style.
+    The certificate names localhost, 127.0.0.1, ::1, the host served, and `BUCKET.localhost` for each bucket given:
+    OpenSSL accepts no wildcard directly below a top-level name, so a bucket made later is reached path-style.
     """
 
     def __init__(self, *, host: str, buckets: Iterable[str] = ()) -> None:

@@ -2,7 +2,8 @@
 
     size-in-hex[;chunk-signature=…]\\r\\n bytes \\r\\n … 0[;chunk-signature=…]\\r\\n [trailer:value\\r\\n]… \\r\\n
 
-Signatures are not verified. *Source*: Amazon S3 API reference, signature calculations for chunked uploads, with trailing headers.
+Signatures are not verified. *Source*: Amazon S3 API reference, signature calculations for chunked uploads, with
+trailing headers.
 """
 
 import re

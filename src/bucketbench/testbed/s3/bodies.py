@@ -26,8 +26,8 @@ class ReceivedBody:
 async def receive_body(call: Call) -> ReceivedBody:
     """Reads the request's body into the holder.
 
-    Raises MissingContentLength, EntityTooLarge, IncompleteBody, InvalidDigest, BadDigest, MalformedTrailerError or, when the client goes
-    away, Disconnected. Nothing is left behind then.
+    Raises MissingContentLength, EntityTooLarge, IncompleteBody, InvalidDigest, BadDigest, MalformedTrailerError or,
+    when the client goes away, DisconnectedError. Nothing is left behind then.
     """
     headers, body = call.headers, call.request.body
     encoded_as = headers.get("x-amz-content-sha256", "")

@@ -1,7 +1,7 @@
 """Operations on buckets themselves."""
 
 from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import BucketMissing
+from bucketbench.testbed.objects import BucketMissingError
 from bucketbench.testbed.s3.call import Call, xml_response
 from bucketbench.testbed.s3.listing import OWNER
 from bucketbench.testbed.s3.xml import document, element, timestamp
@@ -58,5 +58,5 @@ async def get_bucket_location(call: Call) -> Response:
 async def get_bucket_versioning(call: Call) -> Response:
     """Answers that versioning was never enabled."""
     if call.buckets.find(call.bucket_name) is None:
-        raise BucketMissing(call.bucket_name)
+        raise BucketMissingError(call.bucket_name)
     return xml_response(document("VersioningConfiguration", []))

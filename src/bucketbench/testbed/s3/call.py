@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bucketbench.testbed.messages import BodyTooLarge, Request, Response
+from bucketbench.testbed.messages import BodyTooLargeError, Request, Response
 from bucketbench.testbed.objects import Bucket, Buckets, StoredObject
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.xml import XML_HEADER
@@ -31,11 +31,11 @@ class Call:
         return self.request.headers
 
     def bucket(self) -> Bucket:
-        """Returns the bucket; raises BucketMissing."""
+        """Returns the bucket; raises BucketMissingError."""
         return self.buckets.bucket(self.bucket_name)
 
     def found(self) -> StoredObject:
-        """Returns the object; raises BucketMissing or NoSuchKey."""
+        """Returns the object; raises BucketMissingError or NoSuchKey."""
         found = self.bucket().objects.get(self.key)
         if found is None:
             raise S3Error("NoSuchKey", fields={"Key": self.key})
@@ -58,7 +58,7 @@ class Call:
         """Returns a body of XML; raises MaxMessageLengthExceeded above the limit."""
         try:
             return await self.request.body.read(limit_bytes)
-        except BodyTooLarge:
+        except BodyTooLargeError:
             raise S3Error("MaxMessageLengthExceeded", f"The body is larger than {limit_bytes} bytes.") from None
 
 

@@ -1,7 +1,7 @@
 """Checksums that clients send with their uploads: which are verified, and how those of parts make that of a whole.
 
-CRC32, SHA-1 and SHA-256 are verified. CRC32C and CRC64NVME are stored and returned as sent, because neither Python's standard
-library nor a package this project needs computes them fast enough.
+CRC32, SHA-1 and SHA-256 are verified. CRC32C and CRC64NVME are stored and returned as sent, because neither Python's
+standard library nor a package this project needs computes them fast enough.
 """
 
 import base64
@@ -15,7 +15,8 @@ from bucketbench.testbed.s3.errors import S3Error
 __all__ = ["ALGORITHMS", "VERIFIED", "checksum_headers", "composite", "content_md5", "verify"]
 
 ALGORITHMS: Mapping[str, int] = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256": 32}
-"""Lower-case names of `x-amz-checksum-*` and the digests' lengths in bytes. *Source*: Amazon S3 user guide, object integrity."""
+"""Lower-case names of `x-amz-checksum-*` and the digests' lengths in bytes. *Source*: Amazon S3 user guide, object
+integrity."""
 
 VERIFIED = frozenset({"crc32", "sha1", "sha256"})
 
@@ -24,7 +25,8 @@ _CRC32C_POLYNOMIAL = 0x82F63B78
 
 
 def checksum_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Returns the `x-amz-checksum-*` values among headers or trailers, by algorithm; raises InvalidRequest for one that is malformed.
+    """Returns the `x-amz-checksum-*` values among headers or trailers, by algorithm; raises InvalidRequest for one that
+    is malformed.
 
     A value with a `-N` suffix (a checksum of parts' checksums) is taken as it is.
     """
@@ -70,7 +72,8 @@ def verify(sent: Mapping[str, str], digests: Mapping[str, bytes]) -> None:
 
 
 def composite(algorithm: str, parts: Sequence[str]) -> str:
-    """Returns S3's checksum of a multipart object from its parts' checksums: that of the digests joined, and `-` their number."""
+    """Returns S3's checksum of a multipart object from its parts' checksums: that of the digests joined, and `-` their
+    number."""
     joined = b"".join(base64.b64decode(part) for part in parts)
     match algorithm:
         case "crc32":

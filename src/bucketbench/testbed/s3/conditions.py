@@ -1,7 +1,8 @@
 """Preconditions on reading and on writing.
 
-*Source*: RFC 9110 section 13.2.2 for their order; Amazon S3 user guide, conditional requests, for writes: `If-None-Match` only with `*`,
-`If-Match` with an ETag, 412 where it does not hold, 404 where `If-Match` finds no object.
+*Source*: RFC 9110 section 13.2.2 for their order; Amazon S3 user guide, conditional requests, for writes:
+`If-None-Match` only with `*`, `If-Match` with an ETag, 412 where it does not hold, 404 where `If-Match` finds no
+object.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ __all__ = ["check_read", "range_applies", "write_check"]
 
 
 def _seconds(header: str | None) -> float | None:
-    """Returns a date header as seconds since the epoch, or None where it is absent or not a date (then it does not count)."""
+    """Returns a date header as seconds since the epoch, or None where it is absent or not a date (then it does not
+    count)."""
     if header is None:
         return None
     try:
@@ -62,7 +64,8 @@ def range_applies(headers: Mapping[str, str], found: StoredObject) -> bool:
 
 
 def write_check(headers: Mapping[str, str]) -> Check | None:
-    """Returns the check that a conditional write makes right before it takes effect, or None for an unconditional one."""
+    """Returns the check that a conditional write makes right before it takes effect, or None for an unconditional
+    one."""
     if_match, if_none_match = headers.get("if-match"), headers.get("if-none-match")
     if if_match is None and if_none_match is None:
         return None

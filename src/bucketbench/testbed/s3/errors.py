@@ -1,14 +1,15 @@
-"""S3's error codes, and the translation of the model's errors into them. *Source*: Amazon S3 API reference, error responses."""
+"""S3's error codes, and the translation of the model's errors into them. *Source*: Amazon S3 API reference, error
+responses."""
 
 from collections.abc import Mapping
 
 from bucketbench.testbed.objects import (
-    BucketExists,
-    BucketMissing,
-    BucketNotEmpty,
-    InvalidBucketName,
+    BucketExistsError,
+    BucketMissingError,
+    BucketNotEmptyError,
+    InvalidBucketNameError,
     ModelError,
-    UploadMissing,
+    UploadMissingError,
 )
 
 __all__ = ["S3Error", "from_model"]
@@ -76,14 +77,14 @@ def from_model(error: ModelError) -> S3Error:
     """Returns S3's error for one of the model's."""
     name = str(error)
     match error:
-        case BucketMissing():
+        case BucketMissingError():
             return S3Error("NoSuchBucket", fields={"BucketName": name})
-        case BucketExists():
+        case BucketExistsError():
             return S3Error("BucketAlreadyOwnedByYou", fields={"BucketName": name})
-        case BucketNotEmpty():
+        case BucketNotEmptyError():
             return S3Error("BucketNotEmpty", fields={"BucketName": name})
-        case InvalidBucketName():
+        case InvalidBucketNameError():
             return S3Error("InvalidBucketName", fields={"BucketName": name})
-        case UploadMissing():
+        case UploadMissingError():
             return S3Error("NoSuchUpload", fields={"UploadId": name})
     return S3Error("InvalidRequest", name)

@@ -20,7 +20,8 @@ OWNER = "<Owner><ID>testbed</ID><DisplayName>testbed</DisplayName></Owner>"
 
 
 def _encoder(call: Call) -> Callable[[str], str]:
-    """Returns how names are written in the answer: percent-encoded where `encoding-type=url` asks for it, else as XML text."""
+    """Returns how names are written in the answer: percent-encoded where `encoding-type=url` asks for it, else as XML
+    text."""
     kind = call.query.get("encoding-type")
     if kind is None:
         return text

@@ -29,9 +29,38 @@ _OBJECT_SUBRESOURCES = {
 }
 
 _UNSERVED = frozenset(
-    ["accelerate", "acl", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "legal-hold", "lifecycle", "logging", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock", "replication", "requestPayment", "restore", "retention", "select", "tagging", "torrent", "versionId", "versions", "website"]
+    [
+        "accelerate",
+        "acl",
+        "analytics",
+        "cors",
+        "encryption",
+        "intelligent-tiering",
+        "inventory",
+        "legal-hold",
+        "lifecycle",
+        "logging",
+        "metrics",
+        "notification",
+        "object-lock",
+        "ownershipControls",
+        "policy",
+        "policyStatus",
+        "publicAccessBlock",
+        "replication",
+        "requestPayment",
+        "restore",
+        "retention",
+        "select",
+        "tagging",
+        "torrent",
+        "versionId",
+        "versions",
+        "website",
+    ]
 )
-"""Subresources of S3 that the testbed refuses with NotImplemented, so that a client never takes a listing for its answer."""
+"""Subresources of S3 that the testbed refuses with NotImplemented, so that a client never takes a listing for its
+answer."""
 
 
 def operation(method: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str:

@@ -12,8 +12,9 @@ _RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*\Z", re.IGNORECASE | re
 def byte_range(header: str, size_bytes: int) -> tuple[int, int] | None:
     """Returns the `start, stop` that a Range header asks for, or None where the whole object is to be sent.
 
-    S3 ignores a header it does not understand, several ranges included, and one whose last byte lies before its first. A range that reaches
-    beyond the end is cut there; one that holds no byte of the object raises InvalidRange, with the object's size in Content-Range.
+    S3 ignores a header it does not understand, several ranges included, and one whose last byte lies before its first.
+    A range that reaches beyond the end is cut there; one that holds no byte of the object raises InvalidRange, with the
+    object's size in Content-Range.
     """
     match = _RANGE.match(header)
     if match is None or match.group(1) == match.group(2) == "":

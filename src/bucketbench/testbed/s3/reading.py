@@ -12,7 +12,7 @@ from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range, content_range
 from bucketbench.testbed.s3.xml import document, element
 
-__all__ = ["get_object", "get_object_attributes", "object_headers"]
+__all__ = ["get_object", "get_object_attributes", "object_head", "object_headers"]
 
 _OVERRIDES = {
     "response-content-type": "content-type",
@@ -27,20 +27,27 @@ _OVERRIDES = {
 
 def object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
     """Returns the headers of an object that every answer with it has; built once, so do not change the list."""
+    return _prepared(found)[0]
+
+
+def object_head(found: StoredObject) -> bytes:
+    """Returns the same headers as they go over the wire, each line ended; built once."""
+    return _prepared(found)[1]
+
+
+def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
     if found.prepared is None:
         attributes = found.attributes
-        headers = {"content-type": "binary/octet-stream", **attributes.headers}
-        found.prepared = [
+        headers = [
             (b"etag", b'"%s"' % found.etag.encode()),
             (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
             (b"accept-ranges", b"bytes"),
-            *((name.encode(), value.encode("latin-1")) for name, value in headers.items()),
-            *(
-                (b"x-amz-meta-" + name.encode("latin-1"), value.encode("latin-1"))
-                for name, value in attributes.metadata.items()
-            ),
         ]
-    return cast("list[tuple[bytes, bytes]]", found.prepared)
+        content = {"content-type": "binary/octet-stream", **attributes.headers}
+        metadata = {"x-amz-meta-" + name: value for name, value in attributes.metadata.items()}
+        headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (content | metadata).items()]
+        found.prepared = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
+    return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared)
 
 
 async def get_object(call: Call) -> Response:
@@ -81,7 +88,8 @@ def check_not_modified(call: Call, found: StoredObject) -> Response | None:
 
 
 def checksum_response_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
-    """Returns the object's checksums as headers, which GET and HEAD have only when asked (`x-amz-checksum-mode: ENABLED`)."""
+    """Returns the object's checksums as headers, which GET and HEAD have only when asked (`x-amz-checksum-mode:
+    ENABLED`)."""
     if not found.attributes.checksums:
         return []
     checksums = [

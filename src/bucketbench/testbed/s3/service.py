@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from bucketbench.testbed.messages import Disconnected, Request, Response
+from bucketbench.testbed.messages import DisconnectedError, Request, Response
 from bucketbench.testbed.objects import Buckets, ModelError
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
 from bucketbench.testbed.s3.addressing import address
@@ -58,7 +58,7 @@ class S3Service:
         self._base_hosts = tuple(base_hosts)
 
     async def answer(self, request: Request) -> tuple[str, Response]:
-        """Returns the operation's name, for counting, and the answer, errors included; raises only Disconnected."""
+        """Returns the operation's name, for counting, and the answer, errors included; raises only DisconnectedError."""
         name = UNKNOWN
         try:
             bucket, key = address(request.raw_path, request.headers.get("host", ""), self._base_hosts)
@@ -72,7 +72,7 @@ class S3Service:
             response = error_response(from_model(error), request)
         except S3Error as error:
             response = error_response(error, request)
-        except Disconnected:
+        except DisconnectedError:
             raise
         except Exception:
             _logger.exception("%s %s failed", request.method, name)

@@ -1,4 +1,5 @@
-"""Multipart uploads: create, parts, list, complete, abort. *Source* of the limits: Amazon S3 user guide, multipart upload limits."""
+"""Multipart uploads: create, parts, list, complete, abort. *Source* of the limits: Amazon S3 user guide, multipart
+upload limits."""
 
 import hashlib
 import time
@@ -202,7 +203,8 @@ def _checksums_agree(part: Part, fields: dict[str, str]) -> bool:
 
 
 def _whole_checksums(call: Call, upload: Upload, parts: Sequence[Part]) -> dict[str, str]:
-    """Returns the finished object's checksums: that of the parts' where each has one, or the full object's that the client states."""
+    """Returns the finished object's checksums: that of the parts' where each has one, or the full object's that the
+    client states."""
     if upload.attributes.checksum_type == "FULL_OBJECT":
         return checksum_headers(call.headers)
     algorithm = upload.checksum_algorithm

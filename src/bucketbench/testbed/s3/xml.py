@@ -37,7 +37,8 @@ def timestamp(seconds: float) -> str:
 
 
 def parse(body: bytes, root: str) -> ElementTree.Element:
-    """Returns the root of a document; raises MalformedXML when it is not well-formed, has a document type or another root."""
+    """Returns the root of a document; raises MalformedXML when it is not well-formed, has a document type or another
+    root."""
     if b"<!" in body:  # No document S3 takes has a DTD, a comment or CDATA; a DTD could define entities without end.
         raise S3Error("MalformedXML", "Document types, comments and CDATA are not accepted.")
     try:

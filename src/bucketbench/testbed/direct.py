@@ -1,0 +1,117 @@
+"""A response written to its connection without an ASGI task: callbacks at the model's deadlines, nothing else.
+
+It costs a third of the CPU of the ordinary way, which matters because the testbed shares the machine with what is
+measured.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from bucketbench.testbed.messages import ContentSlice
+from bucketbench.testbed.shaping import Network, Transfer
+
+__all__ = ["DirectResponse", "Wire"]
+
+
+class Wire(Protocol):
+    """What a direct response needs of its connection."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Hands bytes to the kernel, or queues them without copying."""
+
+    def call_when_writable(self, callback: Callable[[], None]) -> None:
+        """Calls back when the queue has room: at once if it has."""
+
+    def finished(self) -> None:
+        """The response is whole."""
+
+    def failed(self) -> None:
+        """The body cannot be sent to its end; the connection must be closed so that the client sees it."""
+
+
+class DirectResponse:
+    """One response on its way.
+
+    Args:
+        wire: the connection.
+        head: status line and headers, up to the empty line.
+        body: what follows.
+        network: the model that shapes it, or None.
+
+    Raises:
+        ContentGoneError: the object's bytes are gone; nothing was written.
+    """
+
+    __slots__ = ("_at", "_content_piece_bytes", "_head", "_reader", "_stop", "_transfer", "_wire", "cancelled")
+
+    def __init__(self, wire: Wire, head: bytes, body: ContentSlice) -> None:
+        self._reader = body.content.open()
+        self._wire = wire
+        self._head = head
+        self._at, self._stop = body.start, body.stop
+        self._content_piece_bytes = body.content.piece_bytes
+        self._transfer: Transfer | None = None
+        self.cancelled = False
+
+    def start(self, network: Network | None) -> None:
+        """Sends the response: now, or when the network model has it due."""
+        if network is None:
+            self._first_byte(None, 0.0)
+        else:
+            network.call_at_first_byte(time.monotonic(), partial(self._first_byte, network))
+
+    def cancel(self) -> None:
+        """Stops: the connection is gone."""
+        if not self.cancelled:
+            self._end()
+
+    def _end(self) -> None:
+        self.cancelled = True
+        self._reader.close()
+        if self._transfer is not None:
+            self._transfer.end()
+
+    def _first_byte(self, network: Network | None, _: float) -> None:
+        if self.cancelled:
+            return
+        self._wire.write(self._head)
+        if network is not None:
+            self._transfer = network.download(self._stop - self._at)
+            if self._transfer is not None:
+                self._transfer.begin()
+        self._next()
+
+    def _next(self) -> None:
+        """Sends the next pieces until one is not yet due, the connection is full, or all are sent."""
+        while not self.cancelled:
+            if self._at == self._stop:
+                self._end()
+                self._wire.finished()
+                return
+            transfer = self._transfer
+            piece_bytes = self._content_piece_bytes if transfer is None else transfer.piece_bytes
+            try:
+                piece = self._reader.read(self._at, min(self._stop, self._at + piece_bytes))
+            except Exception:
+                self._end()
+                self._wire.failed()
+                raise
+            self._at += len(piece)
+            if transfer is not None:
+                transfer.call_when_due(len(piece), partial(self._send, piece))
+                return
+            self._wire.write(piece)
+            if self._at < self._stop:
+                self._wire.call_when_writable(self._next)
+                return
+
+    def _send(self, piece: bytes | memoryview) -> None:
+        if self.cancelled:
+            return
+        self._wire.write(piece)
+        if self._at == self._stop:
+            self._next()
+        else:
+            self._wire.call_when_writable(self._next)
