@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from torchbucket.datasets.source import ObjectSource
-from torchbucket.errors import ConfigError
+from torchbucket.errors import ConfigError, TruncatedError
+from torchbucket.files.body import BodyBuffer
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store.protocol import ObjectData
 
@@ -20,6 +21,8 @@ Fetch = Literal["whole", "lazy"]
 
 PREFETCH_BYTES: Final = 256 << 20
 PREFETCH_OBJECTS: Final = 128
+
+_OWN_BODY_BYTES: Final = 1 << 20
 
 
 def check_fetch(fetch: Fetch) -> Fetch:
@@ -103,8 +106,7 @@ class _Queue:
             counted_bytes = self._counted_bytes(self._following)
             if self._pending and not self._fits(counted_bytes):
                 break
-            future = self._source.submit_read(self._following)
-            self._pending.append(_Pending(self._following, future, counted_bytes))
+            self._pending.append(self._submitted(self._following, counted_bytes))
             self._pending_bytes += counted_bytes
             self._following = next(self._positions, None)
         return bool(self._pending)
@@ -122,6 +124,17 @@ class _Queue:
         self._pending.popleft()
         self._pending_bytes -= oldest.counted_bytes
         self._source.note_size(data.info.size_bytes)
+        if len(data.data) != data.info.size_bytes:
+            raise TruncatedError(
+                f"{uri}: the store answered a read of the whole object, {data.info.size_bytes} bytes, with "
+                f"{len(data.data)}; this is a fault of the store, please report it",
+                operation="read",
+                uri=uri,
+            )
+        if oldest.body is not None:
+            info, body = data.info, oldest.body
+            del data, oldest  # they hold views of the body
+            data = ObjectData(info=info, start=0, data=body.finish())
         return uri, data
 
     def drop(self) -> None:
@@ -130,6 +143,12 @@ class _Queue:
             for pending in self._pending:
                 pending.future.cancel()
         self._pending.clear()
+
+    def _submitted(self, position: int, counted_bytes: int) -> _Pending:
+        size_bytes = self._source.listing.size_bytes(position)
+        body = None if size_bytes is None or size_bytes < _OWN_BODY_BYTES else BodyBuffer(size_bytes)
+        future = self._source.submit_read(position, into=None if body is None else body.view)
+        return _Pending(position, future, counted_bytes, body)
 
     def _counted_bytes(self, position: int) -> int:
         size_bytes = self._source.listing.size_bytes(position)
@@ -148,3 +167,4 @@ class _Pending:
     position: int
     future: Future[ObjectData]
     counted_bytes: int
+    body: BodyBuffer | None

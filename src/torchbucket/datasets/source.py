@@ -92,7 +92,7 @@ class ObjectSource:
             if location.scheme != first.scheme or (location.scheme != "file" and location.bucket != first.bucket):
                 raise ConfigError(
                     f"the objects of one data set are in one bucket; got {first.root} and {location.root}. Make a data "
-                    "set for each and join them with torch.utils.data.ConcatDataset or ChainDataset"
+                    "set for each bucket"
                 )
         if first.scheme != "file":
             return cls(_root_of(first), config, Listing.of_keys([location.key for location in locations]))
@@ -124,9 +124,10 @@ class ObjectSource:
         """Remember the size of an object that was read."""
         self._largest_bytes = max(size_bytes, self._largest_bytes or 0)
 
-    def submit_read(self, position: int) -> Future[ObjectData]:
-        """Begin to read a whole object."""
-        return self.store.submit_read(self.listing.keys[position], size_bytes=self.listing.size_bytes(position))
+    def submit_read(self, position: int, *, into: memoryview | None = None) -> Future[ObjectData]:
+        """Begin to read a whole object, into memory of its size where that is given."""
+        size_bytes = self.listing.size_bytes(position)
+        return self.store.submit_read(self.listing.keys[position], into=into, size_bytes=size_bytes)
 
     def open_lazily(self, position: int) -> ObjectReader:
         """Open an object that is read in ranges when they are needed."""

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from torchbucket.errors import TruncatedError
+from torchbucket.files.body import BodyBuffer
 from torchbucket.files.readahead import ReadAhead
 from torchbucket.store.protocol import ObjectData, Store
 
@@ -111,10 +112,9 @@ class RangedContent:
                 return self._fetch(0, stop).data
         else:
             stop = self.size_bytes if stop is None else min(stop, self.size_bytes)
-            if not held and self._is_large(stop - start) and not self._is_next(start):
-                return self._fetch(start, stop).data
-        wanted = memoryview(bytearray(stop - start))
-        return wanted[: self.read_into(start, wanted)]
+        wanted = BodyBuffer(stop - start)
+        filled = self.read_into(start, wanted.view)
+        return wanted.finish() if filled == stop - start else wanted.finish()[:filled]
 
     def read_into(self, start: int, target: memoryview) -> int:
         filled = 0

@@ -17,6 +17,7 @@ class Request:
     stop: int | None
     version: str | None
     size_bytes: int | None
+    into_bytes: int | None
     future: Future[ObjectData]
 
 
@@ -30,6 +31,7 @@ class ScriptedStore:
     requests: list[Request] = field(default_factory=list)
     waits: list[list[str]] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
+    announced_bytes: int | None = None  # a size that every object claims to have
 
     uri = "memory://scripted"
 
@@ -44,7 +46,9 @@ class ScriptedStore:
 
     def submit_read(self, key, *, start=0, stop=None, into=None, size_bytes=None, version=None) -> Future[ObjectData]:
         future = _AnsweredWhenWaitedFor(self, key, start, stop, into)
-        self.requests.append(Request(key, start, stop, version, size_bytes, future))
+        self.requests.append(
+            Request(key, start, stop, version, size_bytes, None if into is None else len(into), future)
+        )
         return future
 
     def outstanding(self) -> list[str]:
@@ -55,7 +59,8 @@ class ScriptedStore:
         return [request.key for request in self.requests if request.future.cancelled()]
 
     def _info(self, key: str) -> ObjectInfo:
-        return ObjectInfo(key=key, size_bytes=len(self.bodies[key]), version=self.versions.get(key, "1"))
+        size_bytes = len(self.bodies[key]) if self.announced_bytes is None else self.announced_bytes
+        return ObjectInfo(key=key, size_bytes=size_bytes, version=self.versions.get(key, "1"))
 
 
 class _AnsweredWhenWaitedFor(Future):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from torchbucket import ConfigError, IterableDataset, MapDataset, NotFoundError, TransportError
+from torchbucket import ConfigError, IterableDataset, MapDataset, NotFoundError, TransportError, TruncatedError
 
 TEN = {f"k{index}": bytes([index]) * 10 for index in range(10)}
 
@@ -169,6 +169,24 @@ def test_index_error_in_transform_does_not_end_a_loop_over_a_map(scripted):
     dataset = MapDataset.from_prefix("memory://scripted/", transform=lambda reader: [][0])
     with pytest.raises(IndexError, match="list index"):
         list(dataset)
+
+
+@pytest.mark.parametrize("size", [10, 2 << 20])
+def test_a_store_that_answers_short_is_found_out(scripted, size):
+    store = scripted({"k": b"x" * size})
+    dataset = MapDataset.from_prefix("memory://scripted/")
+    store.announced_bytes = size
+    store.bodies["k"] = b"x" * (size - 1)
+    with pytest.raises(TruncatedError, match=rf"memory://scripted/k: .* {size} bytes, with {size - 1}"):
+        dataset[0]
+
+
+def test_a_large_object_is_read_into_memory_that_becomes_its_bytes(scripted):
+    body = bytes(range(256)) * 8192
+    store = scripted({"k": body})
+    assert MapDataset.from_prefix("memory://scripted/")[0] == body
+    assert type(MapDataset.from_prefix("memory://scripted/")[0]) is bytes
+    assert store.requests[0].into_bytes == len(body)
 
 
 def test_lazy_reads_ask_for_nothing_until_they_are_used(scripted):

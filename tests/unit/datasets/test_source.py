@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 import uuid
 
 import pytest
@@ -67,7 +68,7 @@ def test_an_object_that_is_not_there_is_named_when_it_is_read(kind, bucket):
     [
         ([], "at least one object; got none"),
         ("s3://b/k", "takes several addresses"),
-        (["s3://b/k", "s3://c/k"], r"in one bucket; got s3://b and s3://c\..*ConcatDataset"),
+        (["s3://b/k", "s3://c/k"], r"in one bucket; got s3://b and s3://c\. Make a data set for each"),
         (["s3://b/k", "memory://b/k"], "in one bucket; got s3://b and memory://b"),
         (["s3://b/k", "s3://b"], "'s3://b/' has no key"),
         (["/data/k"], "'/data/k' is not an address"),
@@ -109,6 +110,20 @@ def test_a_pickle_holds_the_listing_and_no_store(kind, bucket, monkeypatch):
     received = pickle.loads(sent)
     assert received.keys == dataset.keys
     assert list(received) == list(dataset)
+
+
+@KINDS
+@pytest.mark.parametrize("fetch", ["whole", "lazy"])
+def test_a_large_object_is_in_memory_once(kind, fetch, bucket):
+    size = 16 << 20
+    open_store(bucket).write("large", b"x" * size)
+    dataset = kind.from_prefix(f"{bucket}/large", fetch=fetch)
+    tracemalloc.start()
+    (sample,) = dataset
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sample == b"x" * size
+    assert size <= peak_bytes < 1.1 * size
 
 
 @KINDS
