@@ -27,13 +27,16 @@ class ObjectSource:
         root: the bucket or directory.
         config: how to reach it; None means ``StoreConfig()``.
         listing: the objects, in the data set's order.
+        store: one that is open already; None opens one when it is needed.
     """
 
-    def __init__(self, root: ObjectURI, config: StoreConfig | None, listing: Listing) -> None:
+    def __init__(
+        self, root: ObjectURI, config: StoreConfig | None, listing: Listing, *, store: Store | None = None
+    ) -> None:
         self.root = root
         self._base = str(root)  # ends with the slash before a key
         self._config = config
-        self._store: Store | None = None
+        self._store = store
         self._largest_bytes: int | None = None
         self.listing = listing
 
@@ -69,9 +72,7 @@ class ObjectSource:
                 operation="list",
                 uri=str(location),
             )
-        source = cls(_root_of(location), config, listing)
-        source._store = store
-        return source
+        return cls(_root_of(location), config, listing, store=store)
 
     @classmethod
     def of_objects(cls, uris: Iterable[str], config: StoreConfig | None) -> ObjectSource:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted_store import ScriptedStore
 
 from torchbucket import ConfigError, IterableDataset, MapDataset, NotFoundError, TransportError, TruncatedError
+from torchbucket.datasets import Listing
+from torchbucket.datasets.prefetch import PrefetchBudget, open_readers
+from torchbucket.datasets.source import ObjectSource
+from torchbucket.uri import ObjectURI
 
 TEN = {f"k{index}": bytes([index]) * 10 for index in range(10)}
 
@@ -51,6 +58,33 @@ def test_an_object_larger_than_the_budget_is_read_alone(scripted):
     store = scripted(bodies)
     assert list(IterableDataset.from_prefix("memory://scripted/", prefetch_bytes=20)) == list(bodies.values())
     assert store.waits == [["a"], ["b"], ["c", "d"], ["d"]]
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 60), min_size=1, max_size=40),
+    budget=st.integers(1, 150),
+    count=st.integers(1, 9),
+    data=st.data(),
+)
+def test_any_sizes_come_in_order_and_within_the_bounds(sizes, budget, count, data):
+    bodies = {f"{index:02}": bytes([index]) * size for index, size in enumerate(sizes)}
+    store = ScriptedStore(bodies)
+    listing = Listing.collect((key, len(body)) for key, body in bodies.items())
+    source = ObjectSource(ObjectURI(scheme="memory", bucket="scripted"), None, listing, store=store)
+    positions = data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=40))
+    readers = open_readers(source, positions, fetch="whole", budget=PrefetchBudget(bytes=budget, objects=count))
+    keys = list(bodies)
+    assert [reader.read() for reader in readers] == [bodies[keys[position]] for position in positions]
+    for waiting in store.waits:
+        assert len(waiting) <= count
+        assert len(waiting) == 1 or sum(len(bodies[key]) for key in waiting) <= budget
+    # Nothing was asked for twice, and no wait was for less than the bounds allow.
+    assert [request.key for request in store.requests] == [keys[position] for position in positions]
+    for index, waiting in enumerate(store.waits):
+        following = positions[index + len(waiting) : index + len(waiting) + 1]
+        wanted_bytes = sum(len(bodies[key]) for key in [*waiting, *(keys[position] for position in following)])
+        assert not following or len(waiting) == count or wanted_bytes > budget
 
 
 def test_objects_of_unknown_size_count_as_the_largest_read_so_far(scripted):
