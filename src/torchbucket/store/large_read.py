@@ -1,0 +1,181 @@
+"""A read in several ranges at once, all of one version, straight into one piece of memory."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, Future
+
+from torchbucket.errors import ObjectChangedError
+from torchbucket.store.base import fit
+from torchbucket.store.dialect import Dialect
+from torchbucket.store.operation import StoreFuture
+from torchbucket.store.protocol import ObjectData, ObjectInfo
+from torchbucket.store.range_read import RangeRead
+from torchbucket.store.transport import Transport
+
+__all__ = ["LargeRead"]
+
+
+class _LargeFuture(StoreFuture[ObjectData]):
+    """The future of the whole; cancelling it cuts the ranges, and it is done when none writes to memory any more."""
+
+    def __init__(self, read: LargeRead) -> None:
+        super().__init__()
+        self._read: LargeRead | None = read
+        self.set_running_or_notify_cancel()
+
+    def cancel(self) -> bool:
+        """Give the read up; False, as for all that has begun: ``result`` raises ``CancelledError`` at its end."""
+        read = self._read
+        if read is not None:
+            read.give_up(CancelledError())
+        return False
+
+    def release(self) -> None:
+        """Let go of the read, which points back here."""
+        self._read = None
+
+
+class LargeRead:
+    """Splits a range into parts that are fetched in parallel.
+
+    Where the size is unknown, the first part is fetched alone and tells it. Parts that start before any version is
+    known are compared afterwards; the others are pinned by their request. All but the constructor, ``begin`` and
+    ``give_up`` runs on the transport's thread.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        dialect: Dialect,
+        key: str,
+        *,
+        start: int,
+        stop: int | None,
+        target: memoryview | None,
+        size_bytes: int | None,
+        version: str | None,
+        part_size_bytes: int,
+    ) -> None:
+        self._transport = transport
+        self._dialect = dialect
+        self._key = key
+        self._start = start
+        self._stop = stop
+        self._target = target
+        self._size_bytes = size_bytes
+        self._version = version
+        self._part_size_bytes = part_size_bytes
+        self._buffer: bytearray | memoryview | None = None
+        self._info: ObjectInfo | None = None
+        self._operations: list[RangeRead] = []
+        self._left = 0
+        self._error: BaseException | None = None
+        self.future = _LargeFuture(self)
+
+    def begin(self) -> Future[ObjectData]:
+        """Hand the first requests to the transport."""
+        if self._size_bytes is not None:
+            self._spread(self._start, self._size_bytes)
+        else:
+            first_stop = self._start + self._part_size_bytes
+            if self._stop is not None:
+                first_stop = min(first_stop, self._stop)
+            first = self._range(self._start, first_stop, self._target)
+            self._operations.append(first)
+            first.future.add_done_callback(self._first_done)
+            self._transport.submit((first,))
+        return self.future
+
+    def give_up(self, error: BaseException) -> None:
+        """Fail with ``error`` as soon as no range is on the way any more."""
+        if self._error is None:
+            self._error = error
+        self._transport.drop(self._operations)
+
+    def _range(self, start: int, stop: int, target: memoryview | None) -> RangeRead:
+        return RangeRead(
+            self._dialect,
+            self._key,
+            start=start,
+            stop=stop,
+            target=target,
+            size_bytes=self._size_bytes,
+            version=self._version,
+        )
+
+    def _first_done(self, done: Future[ObjectData]) -> None:
+        error = self._error or done.exception()
+        if error is not None:
+            self._end(error)
+            return
+        first = done.result()
+        info = first.info
+        stop = info.size_bytes if self._stop is None else min(self._stop, info.size_bytes)
+        if self._start + len(first.data) >= stop:
+            self._end(None, first)
+            return
+        self._info, self._version, self._size_bytes = info, info.version, info.size_bytes
+        try:
+            self._spread(self._start + len(first.data), info.size_bytes, bytes_before=first.data)
+        except Exception as failure:  # noqa: BLE001  # out of memory, or a target too short
+            self._end(failure)
+
+    def _spread(self, start: int, size_bytes: int, bytes_before: bytes | bytearray | memoryview = b"") -> None:
+        """Split the bytes from ``start`` into parts and hand them over together."""
+        stop = size_bytes if self._stop is None else min(self._stop, size_bytes)
+        length = stop - self._start
+        if self._target is None:
+            self._buffer = bytearray(length)
+            whole = memoryview(self._buffer)
+            whole[: len(bytes_before)] = bytes_before
+        else:
+            self._buffer = whole = fit(self._target, length)
+        parts = []
+        for first in range(start, stop, self._part_size_bytes):
+            last = min(first + self._part_size_bytes, stop)
+            parts.append(self._range(first, last, whole[first - self._start : last - self._start]))
+        self._operations, self._left = parts, len(parts)
+        for part in parts:
+            part.future.add_done_callback(self._part_done)
+        self._transport.submit(parts)
+
+    def _part_done(self, done: Future[ObjectData]) -> None:
+        self._left -= 1
+        error = done.exception()
+        if error is not None:
+            if self._error is None:
+                self.give_up(error)
+        else:
+            self._compare(done.result().info)
+        if not self._left:
+            if self._error is not None:
+                self._end(self._error)
+                return
+            assert self._info is not None and self._buffer is not None
+            self._end(None, ObjectData(info=self._info, start=self._start, data=self._buffer))
+
+    def _compare(self, info: ObjectInfo) -> None:
+        if self._info is None:
+            self._info, self._version = info, info.version
+            for operation in self._operations:
+                if operation.version is None:
+                    operation.version = info.version
+        elif info.version != self._info.version and self._error is None:
+            uri = self._dialect.address(self._key)
+            self.give_up(
+                ObjectChangedError(
+                    f"get_object {uri}: one range has the version {self._info.version}, another {info.version}: the "
+                    "object was overwritten while it was read; read it again",
+                    operation="get_object",
+                    uri=uri,
+                )
+            )
+
+    def _end(self, error: BaseException | None, data: ObjectData | None = None) -> None:
+        self._operations = []
+        self.future.release()
+        if error is not None:
+            self.future.set_exception(error)
+        else:
+            assert data is not None
+            self.future.set_result(data)

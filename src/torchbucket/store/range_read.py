@@ -1,0 +1,255 @@
+"""The read of one range by one request, going on where it broke off."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from torchbucket.errors import (
+    NotFoundError,
+    ObjectChangedError,
+    PreconditionFailedError,
+    TransportError,
+    TruncatedError,
+)
+from torchbucket.store.base import check_same, fit
+from torchbucket.store.dialect import Dialect
+from torchbucket.store.operation import Again, Answer, Onward, Operation, Request, Sink
+from torchbucket.store.protocol import ObjectData, ObjectInfo
+
+__all__ = ["RangeRead"]
+
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_UNSATISFIED = re.compile(r"bytes \*/(\d+)")
+
+# An error's body that is longer is not read to its end. The longest seen from a provider is below 2 KiB.
+_ERROR_BODY_BYTES: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Where an answer's body lies in the object, and what it says of the object."""
+
+    first: int
+    info: ObjectInfo
+
+
+class RangeRead(Operation[ObjectData]):
+    """Reads the bytes ``[start, stop)`` of an object, of one version, whatever breaks on the way.
+
+    After a break the next attempt asks for the rest only, pinned to the version of what arrived. Bytes go straight into
+    ``target``; without one they are collected and joined once.
+
+    Args:
+        dialect: builds the requests.
+        key: the object's key.
+        start: first byte.
+        stop: end of the range, or None for the object's.
+        target: flat writable memory; at least as long as what the range holds.
+        size_bytes: the size that the object must have, or None.
+        version: the version that the object must have, or None.
+        whole: ask for the object without a range, where ``start`` is 0.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        key: str,
+        *,
+        start: int,
+        stop: int | None,
+        target: memoryview | None = None,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        whole: bool = False,
+    ) -> None:
+        super().__init__("get_object", key, dialect.address(key))
+        self._dialect = dialect
+        self._start = start
+        self._stop = stop
+        self._target = target
+        self._size_bytes = size_bytes
+        self.version = version
+        self._whole = whole
+        self._pinned_here = False
+        self._describe_only = start == stop or (size_bytes is not None and start >= size_bytes)
+        self._received = 0  # bytes that are kept, from all attempts
+        self._kept: list[bytes] = []  # those bytes, without a target
+        self._lines: list[bytes] = []
+        self._placed: _Placed | None = None
+        self._admitted = False
+        self._skip = 0
+        self._length = 0
+        self._error_body = bytearray()
+        self._failure: Exception | None = None
+
+    def build(self) -> Request:
+        """Ask for what is still missing; a range that holds no bytes only has the object described."""
+        if self._describe_only:
+            return self._dialect.head_request(self.key, version=self.version)
+        start = self._start + self._received
+        whole = self._whole and not self._received
+        return self._dialect.get_request(
+            self.key, start=None if whole else start, stop=self._stop, version=self.version
+        )
+
+    def sink(self, lines: list[bytes]) -> Sink:
+        """Collect the chunks, or store each in the target once the headers are seen to fit."""
+        self._lines, self._placed, self._admitted, self._failure = lines, None, False, None
+        self._error_body = bytearray()
+        if self._target is None:
+            return super().sink(lines)
+        return self._store
+
+    def finish(self, lines: list[bytes]) -> ObjectData:
+        """Return the bytes if all have arrived, of the right version."""
+        answer = Answer(lines)
+        if answer.status not in (200, 206):
+            answer.body = bytes(self._error_body) if self._target is not None else self.body()
+            raise self._judge_failure(answer)
+        if self._describe_only:
+            info = self._dialect.info(self.key, answer, int(answer.headers.get("content-length", "0")))
+            self._check(info)
+            empty = b"" if self._target is None else self._target[:0]
+            return ObjectData(info=info, start=self._start, data=empty)
+        placed = self._placed or self._place(answer, len(self.body()) if self._target is None else 0)
+        self._keep(placed)
+        wanted = self._length_within(placed.info)
+        if self._received < wanted:
+            raise Again(
+                TruncatedError(
+                    f"get_object {self.uri}: {self._received} of the {wanted} bytes at {self._start} arrived; the "
+                    "server ended its answer early",
+                    operation=self.name,
+                    uri=self.uri,
+                )
+            )
+        data = b"".join(self._kept) if self._target is None else self._target[:wanted]
+        self._kept = []
+        return ObjectData(info=placed.info, start=self._start, data=data)
+
+    def interrupted(self, lines: list[bytes]) -> Exception | None:
+        """Keep what arrived of a good answer, so that the next attempt asks for the rest only."""
+        if self._failure is not None:
+            return self._failure
+        if self._target is None and self._chunks and not self._describe_only:
+            answer = Answer(lines)
+            if answer.status in (200, 206):
+                try:
+                    self._keep(self._place(answer, 0))
+                except Again as again:
+                    return again
+                except Exception as error:  # noqa: BLE001  # the transport reports it
+                    return error
+        return None
+
+    def _store(self, chunk: bytes) -> int | None:
+        """Take a chunk from libcurl and copy it to its place in the target."""
+        try:
+            if not self._admitted:
+                self._admitted = True
+                self._admit(Answer(self._lines))
+            if self._placed is None:
+                self._error_body += chunk[: _ERROR_BODY_BYTES - len(self._error_body)]
+                return None
+            piece: bytes | memoryview = chunk
+            if self._skip:
+                skipped = min(self._skip, len(chunk))
+                self._skip -= skipped
+                piece = memoryview(chunk)[skipped:]
+            stop = self._received + len(piece)
+            if stop > self._length:
+                piece = piece[: self._length - self._received]
+                stop = self._length
+            assert self._target is not None
+            self._target[self._received : stop] = piece
+            self._received = stop
+        except Exception as error:  # noqa: BLE001  # must not reach libcurl; `interrupted` reports it
+            self._failure = error
+            return -1
+        return None
+
+    def _admit(self, answer: Answer) -> None:
+        """Decide, before the first byte is stored, that this answer's bytes belong into the target."""
+        if answer.status not in (200, 206):
+            return
+        placed = self._place(answer, 0)
+        assert self._target is not None
+        self._length = self._length_within(placed.info)
+        fit(self._target, self._length)
+        self._skip = self._start + self._received - placed.first
+        self._placed = placed
+
+    def _place(self, answer: Answer, body_bytes: int) -> _Placed:
+        """Find where the body lies and check that it is what was asked for."""
+        first = 0
+        if answer.status == 206:
+            match = _CONTENT_RANGE.fullmatch(answer.headers.get("content-range", ""))
+            if match is None or int(match[1]) != self._start + self._received:
+                raise self._unusable(answer)
+            first, size_bytes = int(match[1]), int(match[3])
+        else:
+            size_bytes = int(answer.headers.get("content-length", body_bytes))
+        info = self._dialect.info(self.key, answer, size_bytes)
+        self._check(info)
+        return _Placed(first, info)
+
+    def _check(self, info: ObjectInfo) -> None:
+        check_same(self.uri, info, size_bytes=self._size_bytes, version=self.version)
+        if self.version is None and info.version is not None:
+            self.version, self._pinned_here = info.version, True
+        self._size_bytes = info.size_bytes
+
+    def _keep(self, placed: _Placed) -> None:
+        """Without a target, count the attempt's chunks in, less what a whole answer has before and after the range."""
+        if self._target is not None:
+            return
+        body = self.body()
+        self._chunks = []
+        before = self._start + self._received - placed.first
+        left = self._length_within(placed.info) - self._received
+        if before or len(body) > left:
+            body = body[before : before + left]
+        if body:
+            self._kept.append(body)
+            self._received += len(body)
+
+    def _length_within(self, info: ObjectInfo) -> int:
+        stop = info.size_bytes if self._stop is None else min(self._stop, info.size_bytes)
+        return max(0, stop - self._start)
+
+    def _unusable(self, answer: Answer) -> Again:
+        return Again(
+            TransportError(
+                f"get_object {self.uri}: asked for the bytes from {self._start + self._received}, the answer has "
+                f"status {answer.status} and Content-Range {answer.headers.get('content-range')!r}; the server or a "
+                "proxy mixes up ranges",
+                operation=self.name,
+                uri=self.uri,
+                status=answer.status,
+            )
+        )
+
+    def _judge_failure(self, answer: Answer) -> Exception:
+        if answer.status == 416 and not self._describe_only:
+            # Nothing at or after the start: the object is shorter, or empty. A HEAD tells size and version.
+            match = _UNSATISFIED.fullmatch(answer.headers.get("content-range", ""))
+            if match is None or int(match[1]) <= self._start + self._received:
+                if self._received:
+                    return self._changed(answer)
+                self._describe_only = True
+                return Onward()
+        failure = self._dialect.failure(self.name, self.key, answer)
+        if isinstance(failure, PreconditionFailedError) or (isinstance(failure, NotFoundError) and self._pinned_here):
+            return self._changed(answer)
+        return failure
+
+    def _changed(self, answer: Answer) -> ObjectChangedError:
+        return ObjectChangedError(
+            f"get_object {self.uri}: the object no longer has the version {self.version}: it was overwritten or "
+            "removed while it was read; list or head it again",
+            operation=self.name,
+            uri=self.uri,
+            status=answer.status,
+        )
