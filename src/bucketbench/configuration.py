@@ -28,7 +28,6 @@ __all__ = [
     "ModelConfig",
     "TargetConfig",
     "check",
-    "sample_size_bytes",
 ]
 
 MISSING: Final = "???"
@@ -136,7 +135,7 @@ class DatasetConfig:
 
 
 # Values, each with the range that is accepted and the words for it.
-_Test = Callable[[Any], bool]
+_Test = Callable[[Any], bool]  # may raise ValueError, whose message is then shown
 
 
 def _whole(least: int, most: int) -> tuple[_Test, str]:
@@ -163,10 +162,7 @@ def _matching(pattern: re.Pattern[str], words: str) -> tuple[_Test, str]:
 
 def _parsed(parse: Callable[[Any], Any], words: str) -> tuple[_Test, str]:
     def accepts(value: Any) -> bool:
-        try:
-            parse(value)
-        except ValueError:
-            return False
+        parse(value)
         return True
 
     return accepts, words
@@ -191,7 +187,7 @@ _RULES: Final[Mapping[str, tuple[_Test, str]]] = {
     "data.num_samples": _parsed(parse_count, "a whole number such as 2000 or 100k"),
     "data.sample_size": _parsed(parse_size, "a size such as 100KiB or 1MiB"),
     "data.resolution": (
-        lambda value: value is None or _parsed(parse_resolution, "")[0](value),
+        lambda value: value is None or bool(parse_resolution(value)),
         "null or WIDTHxHEIGHT in pixels, such as 256x256",
     ),
     "client.name": _PLAIN_NAME,
@@ -230,13 +226,12 @@ def check(config: Mapping[str, Any]) -> None:
         )
     for key, (accepts, words) in _RULES.items():
         value = _select(config, key)
-        if not accepts(value):
-            raise ConfigurationError(f"{key}={value} cannot be used: expected {words}")
-
-
-def sample_size_bytes(config: Mapping[str, Any]) -> int:
-    """The mean size of a sample of a composed configuration, in bytes."""
-    return parse_size(config["data"]["sample_size"])
+        try:
+            accepted, reason = accepts(value), f"expected {words}"
+        except ValueError as error:
+            accepted, reason = False, str(error)
+        if not accepted:
+            raise ConfigurationError(f"{key}={value} cannot be used: {reason}")
 
 
 def _select(config: Mapping[str, Any], key: str) -> Any:

@@ -9,12 +9,14 @@ from typing import Final
 
 __all__ = ["explained"]
 
-_UNKNOWN_OPTION: Final = re.compile(r"Could not find '(?P<option>[^']+)'.*?Available options in '(?P<group>[^']+)':(?P<options>.*)", re.S)  # fmt: skip  # noqa: E501 - one pattern
+_UNKNOWN_OPTION: Final = re.compile(r"Could not find '(?P<option>[^']+)'.*?Available options in '(?P<group>[^']+)':(?P<options>.*?)(?:Config search path|\\Z)", re.S)  # fmt: skip  # noqa: E501 - one pattern
 _UNKNOWN_KEY: Final = re.compile(r"Could not override '(?P<key>[^']+)'")
 _KEY_NOT_IN: Final = re.compile(r"Key '(?P<key>[^']+)' (?:not in '\w+'|is not in struct)")
 _FULL_KEY: Final = re.compile(r"full_key: (?P<key>\S+)")
 # What OmegaConf and Hydra add for their own developers.
-_NOISE: Final = re.compile(r"^\s*(object_type=|reference_type=|Config search path|provider=|See https?:|Set the env)")
+_NOISE: Final = re.compile(
+    r"^\s*(full_key: |object_type=|reference_type=|Config search path|provider=|See https?:|Set the env)"
+)
 
 
 def explained(error: BaseException, *, keys: Iterable[str]) -> str:
@@ -39,12 +41,15 @@ def explained(error: BaseException, *, keys: Iterable[str]) -> str:
         full = _FULL_KEY.search(text)
         return _unknown_key(full["key"] if full else inner["key"], keys)
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    kept = [line for line in lines if line and not _NOISE.match(line)]
-    return "; ".join(line.replace("full_key: ", "key ") for line in kept) or type(error).__name__
+    kept = "; ".join(line for line in lines if line and not _NOISE.match(line)) or type(error).__name__
+    unparsed = getattr(error, "override", None)
+    if unparsed is not None:
+        return f"{unparsed} is no override: {kept}; expected KEY=VALUE, KEY=A,B or KEY=range(5), quoted for the shell"
+    return kept
 
 
 def _unknown_key(key: str, keys: Iterable[str]) -> str:
-    close = difflib.get_close_matches(key, list(keys), n=1)
+    close = difflib.get_close_matches(key, list(keys), n=1, cutoff=0.75)
     hint = f": did you mean {close[0]}?" if close else ""
     return f"{key} is no key of the configuration{hint} (conf/dataset.yaml and docs/configuration.md explain each key)"
 

@@ -103,8 +103,8 @@ def check_fits(point: JobSettings, *, memory_bytes: int, free_disk_bytes: int) -
     if batches_bytes > memory_bytes * _MEMORY_SHARE:
         raise PreflightError(
             f"{loader.num_workers} workers x {loader.prefetch_factor} prefetched batches x {loader.batch_size} samples "
-            f"of {format_bytes(point.dataset_spec.sample_size_bytes)} take {format_bytes(batches_bytes)}, more than "
-            f"{_MEMORY_SHARE:.0%} of this machine's {format_bytes(memory_bytes)} of memory: lower "
+            f"of {format_bytes(point.dataset_spec.sample_size_bytes)} can take {format_bytes(batches_bytes)}, more "
+            f"than {_MEMORY_SHARE:.0%} of this machine's {format_bytes(memory_bytes)} of memory: lower "
             "dataloader.num_workers, dataloader.prefetch_factor or dataloader.batch_size"
         )
     spec = point.dataset_spec

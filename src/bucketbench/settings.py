@@ -21,7 +21,7 @@ _NO_PARAMETERS: Final = (
     "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "network",
     "client.name", "client._target_", "client.path", "client.requires", "client.role",
     "model.name", "model._target_", "model.path", "model.requires",
-    "target.name", "target.endpoint", "target.ca_bundle", "data.prefix", "data.generate",
+    "target.name", "target.ca_bundle", "data.prefix", "data.generate",
 )  # fmt: skip
 
 
@@ -157,7 +157,9 @@ class JobSettings:
         """How much the batches that are ready or on their way can take, all workers together, as stored."""
         loader = self.loader
         in_flight = max(loader.num_workers, 1) * (loader.prefetch_factor if loader.num_workers else 1) + 1
-        return in_flight * loader.batch_size * self.dataset_spec.sample_size_bytes
+        spec = self.dataset_spec
+        # Never more than the whole data set is under way.
+        return min(in_flight * loader.batch_size, spec.num_samples) * spec.sample_size_bytes
 
     def _component(self, group: str) -> Component:
         fields = self.config[group]

@@ -1,0 +1,133 @@
+"""Every configuration file composes, and a sweep expands to the points, in the order, that were asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bucketbench.conf_directory import find_conf_directory
+from bucketbench.hydra_entry import Composer
+from bucketbench.settings import JobSettings
+
+CONF = find_conf_directory("dataset")
+GROUPS = ("target", "network", "data", "client", "model", "dataloader")
+SET = ["target.bucket=a-bucket"]  # what target=s3 leaves to the user
+
+
+def options(group: str) -> list[str]:
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def points(*overrides: str, directories: tuple[Path, ...] = ()) -> list[JobSettings]:
+    with Composer("dataset", config_directories=directories) as composer:
+        return composer.points(composer.interleaved(overrides))
+
+
+@pytest.mark.parametrize(("group", "option"), [(group, option) for group in GROUPS for option in options(group)])
+def test_each_option_composes_alone(group: str, option: str) -> None:
+    (point,) = points("repeat=0", "client=boto3", *SET, f"{group}={option}")
+    if group != "network":
+        assert point.config[group]["name" if group != "dataloader" else "num_workers"] is not None
+
+
+def test_every_group_and_file_is_known() -> None:
+    found = {path.relative_to(CONF).parts[0] for path in CONF.rglob("*.yaml")}
+    assert found == {"dataset.yaml", "hydra", *GROUPS}
+
+
+def test_all_combinations_of_target_network_and_client_compose() -> None:
+    groups = {group: options(group) for group in ("target", "network", "client")}
+    found = points("repeat=0", *SET, *(f"{group}={','.join(names)}" for group, names in groups.items()))
+    expected = [(t, n, c) for t in groups["target"] for n in groups["network"] for c in groups["client"]]
+    assert [(point.config["target"]["name"], point.network, point.client.name) for point in found] == expected
+
+
+def test_the_name_of_an_option_is_the_name_in_its_file() -> None:
+    for group in ("target", "data", "client", "model"):
+        for option in options(group):
+            (point,) = points("repeat=0", "client=boto3", *SET, f"{group}={option}")
+            assert point.config[group]["name"] == option
+
+
+def test_the_default_sweep_repeats_three_times_and_interleaves() -> None:
+    found = points()
+    clients = [point.client.name for point in found if point.repeat == 0]
+    assert len(clients) > 3
+    assert [(point.repeat, point.client.name) for point in found] == [(r, c) for r in range(3) for c in clients]
+
+
+def test_repeats_are_slowest_and_clients_fastest_whatever_else_is_swept() -> None:
+    found = points("client=boto3,raw", "dataloader.num_workers=0,2", "repeat=range(2)")
+    assert [(p.repeat, p.loader.num_workers, p.client.name) for p in found] == [
+        (repeat, workers, client) for repeat in (0, 1) for workers in (0, 2) for client in ("boto3", "raw")
+    ]
+
+
+def test_the_last_client_override_wins_as_in_hydra() -> None:
+    assert [point.client.name for point in points("client=boto3", "repeat=0", "client=raw")] == ["raw"]
+
+
+@pytest.mark.parametrize("spelling", ["+disambiguator=try1", "disambiguator=try1"])
+def test_a_disambiguator_marks_a_run_and_is_no_parameter(spelling: str) -> None:
+    (point,) = points("client=boto3", "repeat=0", spelling)
+    assert point.config["disambiguator"] == "try1"
+    assert "disambiguator" not in point.parameters
+
+
+def test_parameters_tell_apart_what_is_swept_and_nothing_else() -> None:
+    first, second = points("client=boto3", "repeat=0,1", "epochs=1")
+    assert first.parameters == second.parameters
+    low, high = points("client=boto3", "repeat=0", "network.first_byte_s=0.01,0.05")
+    assert (low.parameters["network.first_byte_s"], high.parameters["network.first_byte_s"]) == (0.01, 0.05)
+    small, large = points("client=raw", "repeat=0", "client.options.transfers=8,64")
+    assert small.parameters != large.parameters
+    boto3, raw = points("client=boto3,raw", "repeat=0")
+    assert boto3.parameters == raw.parameters
+
+
+def test_the_network_is_no_parameter_of_a_real_service() -> None:
+    (point,) = points("client=boto3", "repeat=0", "target=s3", *SET)
+    assert point.parameters["network"] is None
+    assert point.parameters["target.bucket"] == "a-bucket"
+
+
+def test_another_data_set_gets_another_prefix() -> None:
+    prefixes = {
+        points("client=boto3", "repeat=0", *more)[0].prefix
+        for more in (
+            ["data=jpeg_100kib"],
+            ["data=jpeg_mixed"],
+            ["data=png_1mib"],
+            ["data.num_samples=2k"],
+            ["data.seed=1"],
+            ["data.resolution=64x64"],
+        )
+    }
+    assert len(prefixes) == 6
+    assert all(prefix.endswith("/") for prefix in prefixes)
+    (named,) = points("client=boto3", "repeat=0", "data.prefix=mine/it")
+    assert named.prefix == "mine/it/"
+
+
+def test_a_users_client_needs_three_lines(tmp_path: Path) -> None:
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "mine.yaml").write_text("name: mine\n_target_: my_loader.Mine\n")
+    (point,) = points("client=mine", "repeat=0", directories=(tmp_path,))
+    assert point.client.target == "my_loader.Mine"
+    assert point.client.search_path == (str(tmp_path),)
+    assert (point.client.module, point.client.class_name) == ("my_loader", "Mine")
+
+
+def test_a_path_of_a_client_goes_before_the_config_directories(tmp_path: Path) -> None:
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "mine.yaml").write_text("name: mine\n_target_: my_loader.Mine\npath: /elsewhere\n")
+    (point,) = points("client=mine", "repeat=0", directories=(tmp_path,))
+    assert point.client.search_path == ("/elsewhere",)
+
+
+def test_the_users_own_conf_comes_first(tmp_path: Path) -> None:
+    assert find_conf_directory("dataset", current=tmp_path) == CONF
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "dataset.yaml").write_text("")
+    assert find_conf_directory("dataset", current=tmp_path) == tmp_path / "conf"

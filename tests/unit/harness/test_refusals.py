@@ -1,0 +1,98 @@
+"""A user's mistake is one message that names what to change, exit status 2, and no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bucketbench.cli import main
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+MISTAKES = {
+    "client=nobody": ["client=nobody", "the options are", "torchbucket-map"],
+    "client=boto3,nobody": ["client=nobody", "the options are"],
+    "network=nowhere": ["network=nowhere", "regional"],
+    "epohcs=2": ["epohcs", "did you mean epochs?"],
+    "+bogus=1": ["bogus", "no key"],
+    "target.bukket=x": ["target.bukket", "did you mean target.bucket?"],
+    "target=s3": ["target.bucket", "must be set", "target.bucket=VALUE"],
+    "epochs=0": ["epochs=0", "from 1"],
+    "epochs=many": ["epochs", "many"],
+    "dataloader.num_workers=-1": ["dataloader.num_workers=-1", "from 0"],
+    "dataloader.num_workers=0,many": ["dataloader.num_workers", "many"],
+    "dataloader.start_method=thread": ["dataloader.start_method=thread", "forkserver"],
+    "time_limit_s=0": ["time_limit_s=0", "above 0"],
+    "data.sample_size=100M": ["data.sample_size=100M", "100MiB"],
+    "data.num_samples=some": ["data.num_samples=some", "100k"],
+    "data.resolution=big": ["data.resolution=big", "256x256"],
+    "data.image_format=gif": ["image_format", "jpeg"],
+    "network.first_byte_s=-1": ["first_byte_s", "-1"],
+    "+network.latency=1": ["latency", "first_byte_s"],
+    "client=[": ["client=[", "KEY=VALUE"],
+    "client._target_=NoDot": ["client._target_=NoDot", "dotted path"],
+    "client._target_=no_such_module.Loader": ["no_such_module", "client.path"],
+    "client._target_=bucketbench.clients.boto3.Nope": ["defines no Nope", "_target_"],
+    "client.requires=[no_such_package]": ["no_such_package", "not installed", "pip install"],
+    "+client.options.secret_key=abc": ["client.options.secret_key", "credential", "environment"],
+    "target.endpoint=https://user:word@host": ["target.endpoint", "credential"],
+    "data.num_samples=1000M": ["TiB", "left", "cache_dir"],
+    "hydra.sweep.dir=.": ["exists already", "never overwritten"],
+}
+
+
+@pytest.mark.parametrize("override", MISTAKES)
+def test_a_wrong_override(override: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "dataset", "repeat=0", override]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1, "one message, on one line"
+    assert "Traceback" not in said.err
+    for words in MISTAKES[override]:
+        assert words in said.err
+    assert "abc" not in said.err.split("secret_key")[-1]
+    assert not Path("multirun", "dataset").exists() or not list(Path("multirun", "dataset").iterdir())
+
+
+def test_batches_beyond_the_memory_are_refused_with_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "dataset", "data.num_samples=100k", "data.sample_size=1GiB", "dataloader.batch_size=10000"]) == 2
+    said = capsys.readouterr().err
+    assert "10000 samples of 1.0 GiB" in said
+    assert "of memory" in said
+    assert "dataloader.batch_size" in said
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["run", "nothing"], "the scenarios are: dataset"),
+        (["walk"], "the commands are: run"),
+        (["run", "dataset", "--config-dir", "/no/such/directory"], "is no directory"),
+        (["run"], "scenario"),
+        (["run", "dataset", "--colour"], "--colour"),
+    ],
+)
+def test_a_wrong_command(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    said = capsys.readouterr()
+    assert words in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_developer_can_ask_for_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bucketbench.errors import UsageError
+
+    monkeypatch.setenv("BUCKETBENCH_TRACEBACK", "1")
+    with pytest.raises(UsageError, match="the commands are"):
+        main(["walk"])
+
+
+@pytest.mark.parametrize("argv", [["--help"], [], ["run", "--help"], ["--version"]])
+def test_help_and_version_succeed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 0
+    assert "bucketbench" in capsys.readouterr().out
