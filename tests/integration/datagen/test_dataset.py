@@ -75,7 +75,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     )
     parts = tmp_path / "set.manifest.parts"
     try:
-        while not list(parts.glob("*.jsonl")):
+        while not list(parts.glob("[0-9]*.jsonl")):
             assert process.poll() is None, "the data set was finished before it could be interrupted"
             time.sleep(0.005)
     finally:

@@ -1,0 +1,34 @@
+"""The small data set on a testbed, in the clear and over TLS."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from served_clients import Served, serving
+
+
+@pytest.fixture(scope="session", autouse=True)
+def credentials() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            patch.delenv(name)
+        patch.setenv("AWS_ACCESS_KEY_ID", "testbed")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testbed")
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        patch.setenv("AWS_CONFIG_FILE", os.devnull)
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+        yield
+
+
+@pytest.fixture(scope="session")
+def served(credentials: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tls=False, local=tmp_path_factory.mktemp("local")) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def served_tls(credentials: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tls=True, local=tmp_path_factory.mktemp("local")) as served:
+        yield served

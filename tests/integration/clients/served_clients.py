@@ -1,0 +1,79 @@
+"""A testbed with one small data set, and every configured client: what the tests of this folder share."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bucketbench.clients.boto3 import make_client
+from bucketbench.clients.protocol import Target
+from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+
+CLIENT_DIRECTORY = Path(__file__).parents[3] / "conf" / "client"
+CLIENTS = sorted(path.stem for path in CLIENT_DIRECTORY.glob("*.yaml"))
+BUCKET, PREFIX = "data", "sets/small/"
+
+
+def client_config(name: str) -> dict[str, Any]:
+    config: dict[str, Any] = yaml.safe_load((CLIENT_DIRECTORY / f"{name}.yaml").read_text())
+    return config
+
+
+def build_client(name: str) -> Any:
+    config = client_config(name)
+    module, _, attribute = config["_target_"].rpartition(".")
+    return getattr(importlib.import_module(module), attribute)(**config["options"])
+
+
+def contents() -> dict[str, bytes]:
+    """Samples by relative key: ordinary ones, an empty one, and one above every client's part size."""
+    random_bytes = random.Random(7).randbytes
+    sizes = {f"{i:03d}.bin": 1000 + 7000 * i for i in range(20)}
+    sizes |= {"empty.bin": 0, "large.bin": (9 << 20) + 1, "deep/er/é ü+%2F.bin": 100}
+    return {key: random_bytes(size) for key, size in sizes.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A data set on a testbed."""
+
+    testbed: RunningTestbed
+    target: Target
+    contents: Mapping[str, bytes]
+
+
+def put(target: Target, contents: Mapping[str, bytes]) -> None:
+    client = make_client(target)
+    for key, content in contents.items():
+        client.put_object(Bucket=target.bucket, Key=target.prefix + key, Body=content)
+
+
+@contextmanager
+def serving(*, tls: bool, local: Path) -> Iterator[Served]:
+    samples = contents()
+    with launch_testbed(buckets=[BUCKET], tls=tls) as testbed:
+        target = Target(
+            scheme="s3",
+            bucket=BUCKET,
+            prefix=PREFIX,
+            endpoint=testbed.s3_endpoint,
+            region="us-east-1",
+            path_style=True,
+            ca_bundle=str(testbed.ca_certificate) if testbed.ca_certificate else None,
+            local_directory=str(local),
+        )
+        put(target, samples)
+        # Beside the prefix, and so close to it that only a listing by plain text leaves it out rightly.
+        put(replace(target, prefix="sets/"), {"small.manifest.jsonl": b"{}", "smaller/x": b"no"})
+        for key, content in samples.items():
+            path = local / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        yield Served(testbed=testbed, target=target, contents=samples)
