@@ -1,0 +1,120 @@
+"""Every store reads ranges as slices are read, into the caller's memory too, and never mixes versions."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from conformance_subjects import PART_BYTES, Subject
+
+from torchbucket.errors import ConfigError, NotFoundError, ObjectChangedError
+
+CONTENT = random.Random(7).randbytes(1000)
+RANGES = [(0, None), (0, 1000), (0, 1), (999, 1000), (17, 400), (500, None), (0, 5000), (990, 2000), (5, 5), (0, 0)]
+BEYOND = [(1000, None), (1000, 1000), (1000, 1001), (4000, 5000), (4000, None)]
+
+
+@pytest.mark.parametrize(("start", "stop"), RANGES + BEYOND)
+@pytest.mark.parametrize("size_known", [False, True])
+def test_a_range_is_a_slice(made: Subject, start: int, stop: int | None, size_known: bool) -> None:
+    made.store.write("k", CONTENT)
+    size_bytes = len(CONTENT) if size_known else None
+    data = made.store.submit_read("k", start=start, stop=stop, size_bytes=size_bytes).result()
+    assert bytes(data.data) == CONTENT[start:stop]
+    assert data.start == start
+    assert (data.info.key, data.info.size_bytes) == ("k", 1000)
+    assert data.info.version == made.store.head("k").version
+
+
+@pytest.mark.parametrize(("start", "stop"), RANGES + BEYOND)
+@pytest.mark.parametrize("size_known", [False, True])
+def test_a_range_lands_in_the_callers_memory(made: Subject, start: int, stop: int | None, size_known: bool) -> None:
+    made.store.write("k", CONTENT)
+    memory = bytearray(b"\xee" * 1010)
+    size_bytes = len(CONTENT) if size_known else None
+    view = memoryview(memory)[5:]
+    data = made.store.submit_read("k", start=start, stop=stop, into=view, size_bytes=size_bytes).result().data
+    expected = CONTENT[start:stop]
+    assert bytes(data) == expected
+    assert memory == b"\xee" * 5 + expected + b"\xee" * (1005 - len(expected))
+
+
+def test_a_target_that_is_too_short_is_refused(made: Subject) -> None:
+    made.store.write("k", CONTENT)
+    with pytest.raises(ConfigError, match="holds 10 bytes but the range has 1000"):
+        made.store.submit_read("k", into=memoryview(bytearray(10))).result()
+    with pytest.raises(ConfigError, match="read-only"):
+        made.store.submit_read("k", into=memoryview(b"x" * 1000))
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, None), (2, 1)])
+def test_a_range_that_can_fit_nothing_is_refused(made: Subject, start: int, stop: int | None) -> None:
+    with pytest.raises(ConfigError, match=f"start {start}, stop {stop}"):
+        made.store.submit_read("k", start=start, stop=stop)
+
+
+def test_an_empty_object(made: Subject) -> None:
+    made.store.write("empty", b"")
+    assert made.store.head("empty").size_bytes == 0
+    assert bytes(made.store.read("empty").data) == b""
+    assert bytes(made.store.submit_read("empty", size_bytes=0).result().data) == b""
+    assert bytes(made.store.read("empty", start=3, stop=9).data) == b""
+
+
+def test_a_missing_object(made: Subject) -> None:
+    made.store.write("there", b"")
+    for call in (
+        lambda: made.store.head("ther"),
+        lambda: made.store.read("ther"),
+        lambda: made.store.submit_read("ther", size_bytes=4).result(),
+        lambda: made.store.read("ther", stop=0),
+        lambda: made.store.copy("ther", "x"),
+    ):
+        with pytest.raises(NotFoundError, match="ther") as caught:
+            call()
+        assert isinstance(caught.value, FileNotFoundError)
+        assert caught.value.uri == f"{made.store.uri}/ther"
+
+
+def test_a_pinned_version_is_that_or_an_error(made: Subject) -> None:
+    first = made.store.write("k", b"one")
+    assert bytes(made.store.read("k", version=first.version).data) == b"one"
+    second = made.store.write("k", b"two!")
+    assert first.version != second.version
+    with pytest.raises(ObjectChangedError):
+        made.store.read("k", version=first.version)
+    with pytest.raises(ObjectChangedError):
+        made.store.read("k", start=1, stop=2, version=first.version)
+    assert bytes(made.store.read("k", version=second.version).data) == b"two!"
+
+
+def test_a_known_size_is_checked(made: Subject) -> None:
+    made.store.write("k", b"four")
+    for claimed in (3, 5):
+        with pytest.raises(ObjectChangedError, match=f"size {claimed}"):
+            made.store.submit_read("k", size_bytes=claimed).result()
+
+
+@pytest.mark.parametrize("size_known", [False, True])
+@pytest.mark.parametrize("into", [False, True])
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_a_large_object(made: Subject, size_known: bool, into: bool, extra: int) -> None:
+    content = random.Random(extra).randbytes(2 * PART_BYTES + extra)
+    made.store.write("large", content)
+    size_bytes = len(content) if size_known else None
+    memory = memoryview(bytearray(len(content))) if into else None
+    data = made.store.submit_read("large", into=memory, size_bytes=size_bytes).result()
+    assert data.data == content
+    assert memory is None or memory == content
+    piece = made.store.submit_read(
+        "large", start=PART_BYTES - 7, stop=2 * PART_BYTES - 3, size_bytes=size_bytes
+    ).result()
+    assert piece.data == content[PART_BYTES - 7 : 2 * PART_BYTES - 3]
+
+
+def test_many_reads_at_once(made: Subject) -> None:
+    for number in range(20):
+        made.store.write(f"k{number}", str(number).encode() * 100)
+    futures = [made.store.submit_read(f"k{number % 20}", start=number % 7) for number in range(200)]
+    for number, future in enumerate(futures):
+        assert bytes(future.result().data) == (str(number % 20).encode() * 100)[number % 7 :]
