@@ -65,7 +65,7 @@ class VitModel(DecodeModel):
         self._num_classes = num_classes
         self._learning_rate = learning_rate
         self._seed = seed
-        self._network: Any = None
+        self.network: Any = None
         self._optimizer: torch.optim.Optimizer | None = None
         self._labels: torch.Generator | None = None
 
@@ -78,8 +78,8 @@ class VitModel(DecodeModel):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
             network: Any = ViTForImageClassification(ViTConfig(**self._sizes))
-        self._network = network.to(device).train()
-        self._optimizer = torch.optim.AdamW(self._network.parameters(), lr=self._learning_rate)
+        self.network = network.to(device).train()
+        self._optimizer = torch.optim.AdamW(self.network.parameters(), lr=self._learning_rate)
         self._labels = torch.Generator().manual_seed(self._seed)
 
     def step(self, batch: torch.Tensor) -> None:
@@ -93,7 +93,7 @@ class VitModel(DecodeModel):
             raise RuntimeError("prepare(device) must be called before step(batch)")
         labels = torch.randint(self._num_classes, (len(batch),), generator=self._labels).to(self._device)
         pixels = batch.to(self._device, non_blocking=True).float().div_(127.5).sub_(1.0)
-        loss = self._network(pixel_values=pixels, labels=labels).loss
+        loss = self.network(pixel_values=pixels, labels=labels).loss
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self._optimizer.step()
