@@ -29,10 +29,6 @@ AsgiSend = Callable[[Message], Awaitable[None]]
 
 _logger = logging.getLogger(__name__)
 
-_DRAIN_LIMIT_BYTES = 1 << 20
-"""An unread body up to this size is read and thrown away so that the connection can go on; a longer one closes it.
-*Source*: ours."""
-
 
 class Application:
     """The testbed as an ASGI 3 application (`http` and `lifespan` scopes). One event loop owns it.
@@ -131,6 +127,7 @@ class Application:
         )
         with upload or nullcontext():
             operation, response = await self._answer(request, scope["query_string"], is_admin=is_admin)
+            closes = not await _drain(body, headers)
         if body.started:
             arrived_s = time.monotonic()
         try:
@@ -143,7 +140,6 @@ class Application:
             if response.status >= 400:
                 self.counters.errors[response.status] += 1
         with closing(reader) if reader is not None else nullcontext():
-            closes = not body.exhausted and not await _drain(body, headers)
             if network is not None:
                 await network.first_byte(arrived_s)
             await self._send(response, reader, network, send, closes=closes, counted=not is_admin)
@@ -235,11 +231,13 @@ def _body_length_bytes(headers: dict[str, str]) -> int | None:
 
 
 async def _drain(body: Body, headers: dict[str, str]) -> bool:
-    """Reads a body that nobody wanted, so that the next request can follow; returns False where that would not do."""
-    if headers.get("expect", "").lower() == "100-continue" and not body.started:
-        return False  # The client has not sent it, and must not.
-    if body.length_bytes is None or body.length_bytes > _DRAIN_LIMIT_BYTES:
-        return False
+    """Reads what is left of a body, so that the next request can follow; returns False where that would not do.
+
+    S3 closes the connection after refusing an upload early, and keeps reading for a while so that the client can see
+    why. Reading to the end has the same effect on a client, and none depends on timing.
+    """
+    if headers.get("expect", "").lower() == "100-continue" and not body.started and not body.exhausted:
+        return False  # The client has not sent the body, and need not.
     async for _ in body.chunks():
         pass
     return True

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable
 from itertools import count
 from types import TracebackType
+from typing import Protocol
 
 from bucketbench.testbed.deadlines import Deadlines, Handle
 from bucketbench.testbed.network import NetworkModel
 
-__all__ = ["Network", "ServiceClock", "Transfer"]
+__all__ = ["Network", "Scheduler", "ServiceClock", "Transfer"]
 
 CATCH_UP_S = 0.05
 """How far behind its deadlines a transfer may fall and still catch up at full speed. Longer: the client reads slowly,
@@ -33,18 +34,38 @@ _PIECE_LEAST_BYTES, _PIECE_MOST_BYTES = 16 << 10, 1 << 20
 """A piece is what a connection sends in 2.5 ms, within these bounds: 400 timer calls a second for each connection."""
 
 
+class Scheduler(Protocol):
+    """What a service clock needs of `Deadlines`."""
+
+    def call_at(self, when_s: float, callback: Callable[[float], None]) -> Handle:
+        """Calls back at a point of time."""
+
+
 class ServiceClock:
-    """The bytes that each transferring connection may have sent since the beginning. One event loop owns it."""
+    """The bytes that each transferring connection may have sent since the beginning. One event loop owns it.
+
+    Args:
+        deadlines: where it has itself called when a target is due.
+        each_bytes_per_s: limit of each connection, or None.
+        total_bytes_per_s: limit of all together, or None.
+        clock: seconds, the same clock that `deadlines` runs on.
+    """
 
     def __init__(
-        self, deadlines: Deadlines, *, each_bytes_per_s: float | None, total_bytes_per_s: float | None
+        self,
+        deadlines: Scheduler,
+        *,
+        each_bytes_per_s: float | None,
+        total_bytes_per_s: float | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._deadlines = deadlines
+        self._clock = clock
         self._each = float("inf") if each_bytes_per_s is None else each_bytes_per_s
         self._total = float("inf") if total_bytes_per_s is None else total_bytes_per_s
         self._transferring = 0
         self._served = 0.0
-        self._at_s = time.monotonic()
+        self._at_s = self._clock()
         self._targets: list[tuple[float, int, Callable[[], None], Transfer | None]] = []
         self._reached: list[Callable[[], None]] = []
         self._order = count()
@@ -57,7 +78,7 @@ class ServiceClock:
 
     def now(self) -> float:
         """Returns the clock, brought up to the present."""
-        self._advance(time.monotonic())
+        self._advance(self._clock())
         return self._served
 
     def _advance(self, now_s: float) -> None:
@@ -80,13 +101,13 @@ class ServiceClock:
 
     def join(self) -> None:
         """Counts one more transferring connection from now on."""
-        self._advance(time.monotonic())
+        self._advance(self._clock())
         self._transferring += 1
         self._arm()
 
     def leave(self) -> None:
         """Counts one less from now on."""
-        self._advance(time.monotonic())
+        self._advance(self._clock())
         self._transferring -= 1
         self._arm()
 
@@ -116,7 +137,7 @@ class ServiceClock:
 
     def _due(self, _: float) -> None:
         self._handle = None
-        self._advance(time.monotonic())
+        self._advance(self._clock())
         reached, self._reached = (
             self._reached,
             [],

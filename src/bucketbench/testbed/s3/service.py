@@ -58,7 +58,7 @@ class S3Service:
         self._base_hosts = tuple(base_hosts)
 
     async def answer(self, request: Request) -> tuple[str, Response]:
-        """Returns the operation's name, for counting, and the answer, errors included; raises only DisconnectedError."""
+        """Returns the operation's name and the answer, errors included; raises only DisconnectedError."""
         name = UNKNOWN
         try:
             bucket, key = address(request.raw_path, request.headers.get("host", ""), self._base_hosts)
