@@ -231,8 +231,14 @@ def _is_finite(value: Any) -> bool:
 
 
 def _role(fields: Mapping[str, Any], where: str) -> Role:
-    """The client's role; a contestant where the results do not tell."""
-    name = _optional(fields, "role", str, where) or Role.CONTESTANT
+    """The client's role, as its configuration has it; a contestant where the results do not tell."""
+    name = fields.get("role")
+    config = fields.get("config")
+    client = config.get("client") if isinstance(config, dict) else None
+    if name is None and isinstance(client, dict):
+        name = client.get("role")
+    if name is None:
+        return Role.CONTESTANT
     try:
         return Role(name)
     except ValueError as error:

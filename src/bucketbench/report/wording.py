@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from bucketbench.report.runs import Run
@@ -21,7 +22,7 @@ def heading(run: Run) -> str:
     failed = sum(job.failure is not None for job in run.jobs)
     parts = [
         f"{run.scenario} scenario: {_plural(len(run.jobs), 'job')} of {_plural(clients, 'client')}, {failed} failed",
-        f"run {run.directory}",
+        f"run {_shown(run.directory)}",
     ]
     if run.started_at is not None:
         parts.append(f"started {run.started_at}")
@@ -30,6 +31,10 @@ def heading(run: Run) -> str:
         parts.append(f"commit {'-'.join([commit[:12], *changed])}")
     parts.append(_host(run.host))
     return "; ".join(part for part in parts if part)
+
+
+def _shown(directory: Path) -> Path:
+    return directory.relative_to(Path.cwd()) if directory.is_relative_to(Path.cwd()) else directory
 
 
 def _host(host: Mapping[str, Any]) -> str:

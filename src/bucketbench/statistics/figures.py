@@ -182,7 +182,8 @@ def _index_s(operations: Sequence[Operation]) -> float | str:
 def _time_to_first_batch_s(waits: Sequence[Operation], windows: Sequence[Window]) -> float | str:
     first_s = []
     for window in windows:
-        arrived_s = [wait.ended_s for wait in waits if wait.epoch == window.epoch and wait.error is None]
+        whole = [wait for wait in waits if wait.epoch == window.epoch and wait.error is None]
+        arrived_s = [wait.ended_s for wait in whole if wait.ended_s >= window.started_s]
         if arrived_s:
             first_s.append(min(arrived_s) - window.started_s)
     if not first_s:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
@@ -42,31 +42,36 @@ def measured_windows(operations: Iterable[Operation]) -> list[Window]:
 def growth(samples: Sequence[UsageSample], windows: Sequence[Window], counter: Callable[[UsageSample], float]) -> float:
     """How much a growing counter grew within the windows, its unit being the counter's.
 
-    The counter at an edge is interpolated between the samples on both sides of it. The harness takes a sample at every
-    edge of an epoch, so that the interpolation spans microseconds, not the sampler's interval.
+    It is read from the last sample before a window to the first one after it. The harness takes a sample right before
+    and right after each epoch, so that these are the samples of its edges. Interpolating would be worse: a sample takes
+    some milliseconds, in which nothing is measured, and the counter does not grow evenly from there. Windows without a
+    sample between them are taken together, so that nothing counts twice.
 
     Args:
         samples: in order of time.
-        windows: that do not overlap.
+        windows: in order of time.
         counter: reads the counter from a sample.
 
     Raises:
-        LookupError: where an edge lies before the first or after the last sample.
+        LookupError: where there is no sample before the first or after the last window.
     """
+    spans: list[tuple[int, int]] = []
+    for first, last in _spans(samples, windows):
+        if spans and first < spans[-1][1]:
+            first, last = spans[-1][0], max(last, spans[-1][1])
+            spans.pop()
+        spans.append((first, last))
+    return sum(counter(samples[last]) - counter(samples[first]) for first, last in spans)
 
-    times = [sample.at_s for sample in samples]
 
-    def at(moment_s: float) -> float:
-        after = bisect_left(times, moment_s)
-        if not times or after == len(times) or moment_s < times[0]:
+def _spans(samples: Sequence[UsageSample], windows: Iterable[Window]) -> Iterator[tuple[int, int]]:
+    """Positions of the last sample before each window and of the first one after it."""
+    times_s = [sample.at_s for sample in samples]
+    for window in windows:
+        first, last = bisect_right(times_s, window.started_s) - 1, bisect_left(times_s, window.ended_s)
+        if first < 0 or last == len(times_s):
             raise LookupError("the usage samples do not span the measured epochs")
-        if times[after] == moment_s:
-            return counter(samples[after])
-        before = after - 1
-        fraction = (moment_s - times[before]) / (times[after] - times[before])
-        return counter(samples[before]) + fraction * (counter(samples[after]) - counter(samples[before]))
-
-    return sum(at(window.ended_s) - at(window.started_s) for window in windows)
+        yield first, last
 
 
 def samples_within(samples: Sequence[UsageSample], windows: Iterable[Window]) -> list[UsageSample]:

@@ -46,8 +46,7 @@ def job(client: str, repeat: int, throughput_mibs: float | None, **changes: Any)
         "verification": {"checked": 10, "mismatched": 0, "missing": 0, "duplicated": 0},
         "versions": {},
         "host": {"cpu_model": "Abacus", "cpu_cores": 2, "memory_mib": 8192},
-        "role": "reference" if client in ("raw", "disk") else "contestant",
-        "config": {},
+        "config": {"client": {"name": client, "role": "reference" if client in ("raw", "disk") else "contestant"}},
         "commit": "0123456789abcdef-dirty",
         **changes,
     }

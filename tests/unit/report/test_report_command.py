@@ -230,7 +230,7 @@ def test_a_damaged_file_is_named(
         ({"status": "fine"}, "status is 'fine', expected ok or failed"),
         ({"client": None}, "client is missing"),
         ({"repeat": "0"}, "repeat is of type str, expected int"),
-        ({"role": "judge"}, "role is 'judge', expected contestant or reference"),
+        ({"config": {"client": {"role": "judge"}}}, "role is 'judge', expected contestant or reference"),
         ({"figures": {"cpu_s": 3}}, "figure cpu_s is damaged: expected an object"),
         ({"figures": {"cpu_s": {"unit": "s", "value": "3"}}}, "expected a finite number or null"),
         ({"figures": {"cpu_s": {"unit": "s", "value": float("nan")}}}, "expected a finite number or null"),

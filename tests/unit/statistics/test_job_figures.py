@@ -109,14 +109,18 @@ def test_an_epoch_lasts_until_the_slowest_rank_is_done() -> None:
     assert figures["index_s"].value == pytest.approx(0.3)
 
 
-def test_counters_at_an_edge_between_two_samples_are_interpolated() -> None:
-    operations = [
-        operation(OperationKind.EPOCH, 1, 3),
-        operation(OperationKind.FETCH, 1, 3, samples=1, content_bytes=1),
-    ]
-    figures = job_figures(operations, [usage(0, 0), usage(2, 2), usage(4, 8)])
-    assert figures["cpu_s"].value == pytest.approx(4)  # from 1 to 5
+def test_counters_are_read_from_the_last_sample_before_an_epoch_to_the_first_after_it() -> None:
+    operations = [operation(OperationKind.EPOCH, 1, 3), operation(OperationKind.FETCH, 1, 3, samples=1)]
+    samples = [usage(-1, 0), usage(0.9, 2), usage(2, 3), usage(3.1, 8), usage(9, 50)]
+    figures = job_figures(operations, samples)
+    assert figures["cpu_s"].value == 6
     assert figures["network_received_mib"].reason == "the host's network counters could not be read"
+
+
+def test_epochs_without_a_sample_between_them_do_not_count_twice() -> None:
+    operations = [operation(OperationKind.EPOCH, start_s, start_s + 1, epoch=start_s) for start_s in (1, 2, 5)]
+    samples = [usage(0, 0), usage(1.5, 1), usage(2.5, 2), usage(4, 7), usage(5, 100), usage(6, 101)]
+    assert job_figures(operations, samples)["cpu_s"].value == 8  # 7 until 4, then 1 from 5 to 6
 
 
 def test_samples_that_do_not_span_the_epochs_give_no_cpu_time() -> None:
