@@ -1,0 +1,76 @@
+"""Every command and every example of the README runs as it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bucketbench.testbed.launch import launch_testbed
+
+ROOT = Path(__file__).resolve().parents[3]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLE_ENDPOINT = "http://127.0.0.1:9000"
+
+COMMANDS = [
+    line.strip()
+    for block in re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
+    for line in block.splitlines()
+    if line.strip() and not line.startswith("#")
+]
+SERVING = [command for command in COMMANDS if "bucketbench testbed" in command]
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+# Of the test command only the collection runs: all of it would run this test again.
+INSTEAD = {"./utils/run_tests.sh": "./utils/run_tests.sh --collect-only --quiet tests/unit/repository"}
+
+
+def test_the_first_screen_has_the_two_commands() -> None:
+    assert COMMANDS[:2] == ["./utils/run_dataset_benchmarks.sh", "./utils/run_tests.sh"]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in SERVING])
+def test_command_runs(command: str) -> None:
+    words = shlex.split(INSTEAD.get(command, command), comments=True)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("command", SERVING)
+def test_server_command_serves_until_it_is_told_to_end(command: str) -> None:
+    with subprocess.Popen(shlex.split(command, comments=True), cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert '"s3_endpoint"' in server.stdout.readline()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_example_runs(example: str, tmp_path: Path) -> None:
+    assert EXAMPLE_ENDPOINT in example
+    with launch_testbed(buckets=["data"]) as testbed:
+        program = tmp_path / "example.py"
+        program.write_text(example.replace(EXAMPLE_ENDPOINT, testbed.s3_endpoint), encoding="utf-8")
+        settings = {"AWS_ACCESS_KEY_ID": "example", "AWS_SECRET_ACCESS_KEY": "example"}
+        generate = "bucketbench datagen -n 70 --sample-size 20KiB --uri s3://data/images/ --endpoint"
+        made = subprocess.run(
+            [*shlex.split(f".venv/bin/{generate}"), testbed.s3_endpoint],
+            cwd=ROOT,
+            env=os.environ | settings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert made.returncode == 0, made.stderr
+        done = subprocess.run(
+            [ROOT / ".venv/bin/python", program], env=os.environ | settings, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
