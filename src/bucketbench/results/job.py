@@ -67,6 +67,7 @@ def job_results(
         "schema_version": SCHEMA_VERSION,
         "scenario": settings.scenario,
         "client": settings.client.name,
+        "role": settings.config["client"]["role"],
         "parameters": settings.parameters,
         "repeat": settings.repeat,
         "disambiguator": settings.config["disambiguator"],

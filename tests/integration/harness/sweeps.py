@@ -1,0 +1,117 @@
+"""Runs real sweeps in processes of their own, as a user does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+SAMPLES = 24
+SMALL = [f"data.num_samples={SAMPLES}", "data.sample_size=4KiB", "dataloader.batch_size=4", "warmup_samples=4", "network=none"]
+MARKER = "BUCKETBENCH_TEST_MARKER"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workplace:
+    """A directory in which sweeps are started, with a folder of user clients."""
+
+    directory: Path
+
+    @property
+    def user(self) -> Path:
+        return self.directory / "user"
+
+    @property
+    def marker(self) -> str:
+        return f"marker-of-{self.directory}"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {**os.environ, MARKER: self.marker, **more}
+
+    def command(self, *overrides: str) -> list[str]:
+        run = [sys.executable, "-m", "bucketbench.cli", "run", "dataset", "--config-dir", str(self.user)]
+        return [*run, *SMALL, *overrides]
+
+    def run(self, *overrides: str, environment: dict[str, str] | None = None) -> Finished:
+        done = subprocess.run(
+            self.command(*overrides),
+            cwd=self.directory,
+            env=self.environment() if environment is None else environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        runs = self.runs()
+        return Finished(status=done.returncode, out=done.stdout, err=done.stderr, directory=runs[-1] if runs else None)
+
+    def start(self, *overrides: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(*overrides),
+            cwd=self.directory,
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def runs(self) -> list[Path]:
+        """The sweeps' directories, the oldest first."""
+        found = (self.directory / "multirun" / "dataset").glob("*")
+        return sorted(found, key=lambda path: path.stat().st_ctime_ns)
+
+    def left_over(self) -> list[list[str]]:
+        """Command lines of the processes that were started, by whatever way, for sweeps in this workplace."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARKER) == self.marker and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process.cmdline())
+            except psutil.Error:
+                continue
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A sweep that has ended."""
+
+    status: int
+    out: str
+    err: str
+    directory: Path | None
+
+    @property
+    def results(self) -> dict[str, Any]:
+        assert self.directory is not None, self.err
+        return read_results(self.directory)
+
+    def job(self, client: str) -> dict[str, Any]:
+        (job,) = [job for job in self.results["jobs"] if job["client"] == client]
+        return job
+
+
+def read_results(directory: Path) -> dict[str, Any]:
+    return json.loads((directory / "run_results.json").read_bytes())
+
+
+def new_workplace(directory: Path) -> Workplace:
+    """Fill an empty directory with a configuration for each class of ``sample_clients``."""
+    place = Workplace(directory=directory)
+    (place.user / "client").mkdir(parents=True)
+    source = Path(__file__).with_name("sample_clients.py")
+    shutil.copy(source, place.user / "sample_clients.py")
+    classes = [line.split()[1].split("(")[0].rstrip(":") for line in source.read_text().splitlines() if line.startswith("class ")]
+    for name in classes:
+        if not name.startswith("_"):
+            text = f"name: {name}\n_target_: sample_clients.{name}\n"
+            (place.user / "client" / f"{name}.yaml").write_text(text)
+    return place
