@@ -21,12 +21,22 @@ Sink: TypeAlias = Callable[[bytes], int | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One HTTP request, complete with its signature. ``body`` None means that the method has none."""
+    """One HTTP request, complete with its signature.
+
+    Args:
+        method: such as ``GET``.
+        url: complete and encoded.
+        headers: lines as they are sent.
+        body: None where the method has none.
+        once: must not be repeated behind the operation's back. libcurl does repeat a request that got no answer on a
+            connection used before, if it has no body to send again; this one gets a connection of its own.
+    """
 
     method: str
     url: str
     headers: list[str]
     body: bytes | memoryview | None = None
+    once: bool = False
 
 
 class Answer:

@@ -132,7 +132,7 @@ class S3Dialect:
         headers = {"x-amz-checksum-crc32": checksum, **self._encryption}
         if if_absent:
             headers["if-none-match"] = "*"
-        return self.request("PUT", key, headers=headers, body=body)
+        return self.request("PUT", key, headers=headers, body=body, once=if_absent and not body)
 
     def delete_object(self, key: str) -> Operation[None]:
         """Remove an object; S3 answers 204 also where there is none."""
@@ -281,6 +281,7 @@ class S3Dialect:
         query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
         body: bytes | memoryview | None = None,
+        once: bool = False,
     ) -> Request:
         """Build and sign one request; a key of "" means the bucket."""
         place = self._access.place()
@@ -302,7 +303,7 @@ class S3Dialect:
             lines = self._signer.sign(credentials, method, place.host, path, encoded, sent, payload)
         if body is not None:
             lines.append("Expect:")  # Waiting for leave to send costs a round trip.
-        return Request(method=method, url=url, headers=lines, body=body)
+        return Request(method=method, url=url, headers=lines, body=body, once=once)
 
     def check_stored(self, operation: str, key: str, answer: Answer, checksum: str) -> None:
         """Raise ``Again`` where the server stored other bytes than those that were meant."""

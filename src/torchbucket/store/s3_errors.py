@@ -108,6 +108,8 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, reg
         return error(
             NotFoundError, "the upload is not open any more: it was completed or aborted elsewhere; write again"
         )
+    if status == 404 and operation in ("put_object", "begin_upload", "list_objects", "list_uploads"):
+        return error(NotFoundError, "the server has no such bucket or path; check the endpoint, path_style and the key")
     if status == 404:
         return error(NotFoundError, "there is no such object; check the key, or list what is there")
     if status in (401, 403):

@@ -90,14 +90,13 @@ def list_page(body: bytes) -> ListPage:
     decode = unquote_plus if top.get("EncodingType") == "url" else str
     objects = []
     for fields in _children(root, "Contents"):
-        try:
-            size_bytes = int(_required(fields, "Size"))
-        except ValueError:
-            raise MalformedAnswerError(f"the listing has the size {fields['Size']!r}") from None
+        size = _required(fields, "Size")
+        if not (size.isascii() and size.isdigit()):
+            raise MalformedAnswerError(f"the listing has the size {size!r}")
         objects.append(
             ObjectInfo(
                 key=decode(_required(fields, "Key")),
-                size_bytes=size_bytes,
+                size_bytes=int(size),
                 version=fields.get("ETag") or None,
                 last_modified_s=_seconds(fields.get("LastModified")),
             )

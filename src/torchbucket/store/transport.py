@@ -165,13 +165,6 @@ class _Attempt:
         self.body_position = position + len(piece)
         return piece
 
-    def seek_body(self, offset: int, origin: int) -> int:
-        """Start the body again, for libcurl to repeat a request on a fresh connection."""
-        if origin != os.SEEK_SET:
-            return pycurl.SEEKFUNC_FAIL  # type: ignore[no-any-return]  # pycurl has no types
-        self.body_position = offset
-        return pycurl.SEEKFUNC_OK  # type: ignore[no-any-return]
-
 
 class _Loop:
     """The thread, its libcurl handles and the operations in its care."""
@@ -400,8 +393,11 @@ class _Loop:
                 setopt(pycurl.UPLOAD_BUFFERSIZE, _SEND_BUFFER_BYTES)
                 setopt(pycurl.INFILESIZE_LARGE, len(request.body))
                 setopt(pycurl.READFUNCTION, attempt.read_body)
-                setopt(pycurl.SEEKFUNCTION, attempt.seek_body)
+                # No seek function: libcurl would repeat by itself a request that got no answer on a reused connection,
+                # and hide that it may have been done twice. Without one it fails, and the operation judges.
             setopt(pycurl.CUSTOMREQUEST, request.method)
+            if request.once:
+                setopt(pycurl.FRESH_CONNECT, 1)
         setopt(pycurl.URL, request.url)
         setopt(pycurl.HTTPHEADER, request.headers)
         setopt(pycurl.TIMEOUT_MS, left_ms)
@@ -512,8 +508,8 @@ class _Loop:
             started_s=attempt.started_s,
             first_byte_s=attempt.started_s + first_s if first_s else None,
             ended_s=time.monotonic(),
-            bytes_received=int(curl.getinfo(pycurl.SIZE_DOWNLOAD)),
-            bytes_sent=int(curl.getinfo(pycurl.SIZE_UPLOAD)),
+            bytes_received=curl.getinfo(pycurl.SIZE_DOWNLOAD_T),
+            bytes_sent=curl.getinfo(pycurl.SIZE_UPLOAD_T),
             error=None if error is None else str(error),
         )
 

@@ -1,0 +1,257 @@
+"""Writes through a server that fails: the object whole or not at all, nothing left open, and no false failure."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+
+import pytest
+from scripted_s3 import Fault, ScriptedS3, error_body
+
+from torchbucket.config import MIB
+from torchbucket.errors import (
+    ObjectChangedError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    StoreError,
+    ThrottledError,
+    TransportError,
+)
+from torchbucket.store import RequestRecord, Store
+
+Opened = Callable[..., Store]
+LARGE = random.Random(5).randbytes(17 * MIB + 11)
+
+PASSING = {
+    "500": Fault(status=500, body=error_body("InternalError")),
+    "503 SlowDown": Fault(status=503, body=error_body("SlowDown")),
+    "429": Fault(status=429, headers={"retry-after": "0"}),
+    "400 RequestTimeout": Fault(status=400, body=error_body("RequestTimeout")),
+    "400 BadDigest": Fault(status=400, body=error_body("BadDigest")),
+    "reset": Fault(reset_after=-1),
+    "closed": Fault(close_after=-1),
+    "reset, done": Fault(reset_after=-1, applied=True),
+    "closed, done": Fault(close_after=-1, applied=True),
+    "500, done": Fault(status=500, applied=True),
+}
+IN_DOCUMENT = {
+    "200 with InternalError": Fault(status=200, body=error_body("InternalError")),
+    "200 with SlowDown": Fault(status=200, body=error_body("SlowDown")),
+    "200 with nothing": Fault(status=200, body=b"  \n "),
+    "200 with half": Fault(status=200, body=b"<CompleteMultipartUploadResult><ETag>"),
+}
+
+
+def stream(store: Store, content: bytes, **how: bool) -> None:
+    scratch = bytearray(1 << 20)
+    with store.open_writer("k", **how) as writer:
+        for start in range(0, len(content), len(scratch)):
+            piece = content[start : start + len(scratch)]
+            scratch[: len(piece)] = piece
+            writer.write(memoryview(scratch)[: len(piece)])
+            scratch[:] = bytes(len(scratch))
+
+
+@pytest.mark.parametrize("if_absent", [False, True])
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_put_is_tried_again(server: ScriptedS3, opened: Opened, fault: str, if_absent: bool) -> None:
+    server.faults["put_object"].extend([PASSING[fault]] * 2)
+    info = opened().write("k", b"content", if_absent=if_absent)
+    assert server.objects == {"k": b"content"}
+    assert (info.key, info.size_bytes) == ("k", 7)
+
+
+@pytest.mark.parametrize("fault", PASSING)
+@pytest.mark.parametrize("kind", ["begin_upload", "upload_part", "complete_upload"])
+@pytest.mark.parametrize("if_absent", [False, True])
+def test_an_upload_is_tried_again(server: ScriptedS3, opened: Opened, fault: str, kind: str, if_absent: bool) -> None:
+    server.faults[kind].extend([PASSING[fault]] * 2)
+    stream(opened(), LARGE, if_absent=if_absent)
+    assert server.objects == {"k": LARGE}
+    # An upload whose answer was lost cannot be known to the client; every other is closed.
+    lost = 2 if kind == "begin_upload" and "done" in fault else 0
+    assert len(server.uploads) == lost
+    assert server.count("upload_part") == 4 + (2 if kind == "upload_part" else 0)
+
+
+@pytest.mark.parametrize("fault", IN_DOCUMENT)
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_success_that_holds_an_error(server: ScriptedS3, opened: Opened, fault: str, applied: bool) -> None:
+    spoiled = IN_DOCUMENT[fault]
+    server.faults["complete_upload"].append(Fault(status=200, body=spoiled.body, applied=applied))
+    stream(opened(), LARGE)
+    assert server.objects == {"k": LARGE}
+    assert server.uploads == {}
+
+
+def test_an_empty_object_is_never_repeated_unseen(server: ScriptedS3, opened: Opened) -> None:
+    """A rival's empty object is what a lock file looks like: only an answer that was lost may make it ours."""
+    store = opened(concurrency=1)
+    store.write("first", b"opens a connection that libcurl could use again")
+    server.faults["put_object"].append(Fault(close_after=-1, applied=True))
+    store.write("lock", b"", if_absent=True)
+    assert server.count("put_object") == 3
+    with pytest.raises(PreconditionFailedError):
+        store.write("lock", b"", if_absent=True)
+
+
+def test_a_lost_answer_does_not_hide_a_rivals_object(server: ScriptedS3, opened: Opened) -> None:
+    server.faults["put_object"].append(Fault(close_after=-1, replace_object=b"rival's"))
+    with pytest.raises(PreconditionFailedError):
+        opened().write("k", b"content", if_absent=True)
+    assert server.objects == {"k": b"rival's"}
+
+
+def test_a_lost_completion_does_not_take_anothers_object_for_its_own(server: ScriptedS3, opened: Opened) -> None:
+    server.faults["complete_upload"].append(Fault(close_after=-1, applied=True))
+    server.faults["head_object"].append(Fault(status=500, replace_object=LARGE[::-1]))
+    with pytest.raises(StoreError, match="not open any more"):
+        stream(opened(), LARGE)
+
+
+@pytest.mark.parametrize("kind", ["begin_upload", "upload_part", "complete_upload"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_failed_upload_is_aborted(server: ScriptedS3, opened: Opened, kind: str, streamed: bool) -> None:
+    server.faults[kind].append(Fault(status=403, body=error_body("AccessDenied")))
+    store = opened()
+    with pytest.raises(PermissionDeniedError, match=kind):
+        stream(store, LARGE) if streamed else store.write("k", LARGE)
+    assert server.objects == {}
+    assert server.uploads == {}
+
+
+def test_an_upload_that_is_slowed_down_for_ever_is_aborted(server: ScriptedS3, opened: Opened) -> None:
+    server.faults["upload_part"].extend([Fault(status=503, body=error_body("SlowDown"))] * 40)
+    with pytest.raises(ThrottledError, match="gave up after 3 attempts"):
+        stream(opened(max_attempts=3), LARGE)
+    assert server.uploads == {}
+    assert server.count("abort_upload") >= 1
+
+
+def test_part_two_fails_twice(server: ScriptedS3, opened: Opened, records: list[RequestRecord]) -> None:
+    server.faults["upload_part"].extend([Fault(), Fault(status=500), Fault(reset_after=-1)])
+    store = opened(concurrency=1)
+    stream(store, LARGE)
+    store.close()
+    assert server.objects == {"k": LARGE}
+    attempts = [record.attempt for record in records if record.operation == "upload_part"]
+    assert sorted(attempts) in ([1, 1, 1, 1, 2, 2], [1, 1, 1, 1, 2, 3])  # the second fault may meet the retry
+    assert sum(
+        record.bytes_sent for record in records if record.error is None and record.operation == "upload_part"
+    ) == len(LARGE)
+
+
+def test_damage_that_the_server_reports_is_repaired(server: ScriptedS3, opened: Opened) -> None:
+    server.faults["put_object"].append(Fault(status=200, headers={"x-amz-checksum-crc32": "AAAAAA==", "etag": '"x"'}))
+    opened().write("k", b"content")
+    assert server.objects == {"k": b"content"}
+    assert server.count("put_object") == 2
+
+
+def test_every_write_carries_its_checksum(server: ScriptedS3, opened: Opened) -> None:
+    store = opened(sse="aws:kms", sse_kms_key_id="key-1", requester_pays=True)
+    store.write("k", b"123456789")
+    stream(store, LARGE)
+    put = server.of("put_object")[0].headers
+    assert put["x-amz-checksum-crc32"] == "y/Q5Jg=="  # the CRC-32 of 123456789 is cbf43926
+    assert put["x-amz-server-side-encryption-aws-kms-key-id"] == "key-1"
+    assert all("x-amz-checksum-crc32" in part.headers for part in server.of("upload_part"))
+    assert server.of("begin_upload")[0].headers["x-amz-server-side-encryption"] == "aws:kms"
+    assert b"<ChecksumCRC32>" in server.of("complete_upload")[0].body
+    assert all(seen.headers["x-amz-request-payer"] == "requester" for seen in server.seen)
+    assert not any("expect" in seen.headers for seen in server.seen)
+
+
+def test_anonymous_requests_have_no_signature(server: ScriptedS3, opened: Opened) -> None:
+    opened(anonymous=True).write("k", b"")
+    assert server.objects == {"k": b""}
+    assert not any("authorization" in seen.headers or "x-amz-date" in seen.headers for seen in server.seen)
+
+
+def test_writers_wait_for_memory(server: ScriptedS3, opened: Opened) -> None:
+    """Two parts fit into the budget; the third write waits until the server takes one."""
+    server.faults["upload_part"].extend([Fault(stall_after=-1)] * 2)
+    store = opened(memory_budget_bytes=10 * MIB, stall_timeout_s=1)
+    progress = []
+
+    def write() -> None:
+        with store.open_writer("k") as writer:
+            for start in range(0, len(LARGE), 5 * MIB):
+                writer.write(LARGE[start : start + 5 * MIB])
+                progress.append(start)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join(0.5)
+    assert len(progress) <= 3
+    thread.join(60)
+    assert server.objects == {"k": LARGE}
+
+
+def test_two_writers_in_one_thread_do_not_wait_for_each_other(server: ScriptedS3, opened: Opened) -> None:
+    """Each holds a part that is being filled, and the budget has room for one: waiting would never end."""
+    store = opened(memory_budget_bytes=5 * MIB)
+    first, second = store.open_writer("first"), store.open_writer("second")
+    for start in range(0, len(LARGE), MIB):
+        first.write(LARGE[start : start + MIB])
+        second.write(LARGE[start : start + MIB])
+    first.close()
+    second.close()
+    assert server.objects == {"first": LARGE, "second": LARGE}
+
+
+def page(*keys: str, token: str | None = None) -> bytes:
+    contents = "".join(f"<Contents><Key>{key}</Key><Size>1</Size></Contents>" for key in keys)
+    more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>" if token else ""
+    return f"<ListBucketResult>{more}{contents}</ListBucketResult>".encode()
+
+
+def test_a_listing_goes_over_pages(server: ScriptedS3, opened: Opened) -> None:
+    server.pages = [page("a", "b", token="1"), page(token="2"), page("c")]
+    server.faults["list_objects"].extend([Fault(status=500), Fault(close_after=-1)])
+    assert [info.key for info in opened().list()] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("pages", "said"),
+    [
+        ([page("a", "b", token="1"), page("a", "b", token="2"), page("c")], "'a' came after b'b'"),
+        ([page("a", token="1"), page("b", token="1"), page("c", token="1")], "repeats a page's token"),
+        ([page("b", "a")], "'a' came after b'b'"),
+        ([page("a", "a")], "'a' came after b'a'"),
+    ],
+)
+def test_a_listing_that_repeats_or_goes_backward_is_an_error(
+    server: ScriptedS3, opened: Opened, pages: list[bytes], said: str
+) -> None:
+    server.pages = [*pages, page("z")]
+    with pytest.raises(StoreError, match=said):
+        list(opened().list())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>a log-in page</html>",
+        b"not xml",
+        b"",
+        b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+        b"<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>",
+        b"<ListBucketResult><Contents><Key>a</Key><Size>many</Size></Contents></ListBucketResult>",
+        b'<!DOCTYPE x [<!ENTITY a "b">]><ListBucketResult><Contents><Key>&a;</Key><Size>1</Size></Contents>'
+        b"</ListBucketResult>",
+    ],
+)
+def test_a_listing_that_is_none_is_an_error(server: ScriptedS3, opened: Opened, body: bytes) -> None:
+    server.pages = [body] * 3
+    with pytest.raises(TransportError, match="is the endpoint an S3 service"):
+        list(opened(max_attempts=2).list())
+
+
+def test_an_object_overwritten_while_it_is_copied(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = b"source"
+    server.faults["put_object"].append(Fault(status=412, body=error_body("PreconditionFailed")))
+    with pytest.raises((ObjectChangedError, PreconditionFailedError), match="target"):
+        opened().copy("k", "target")
+    assert server.of("put_object")[0].headers["x-amz-copy-source-if-match"]
