@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from loader_runs import EXPECTED, fill, run
 
+from bucketbench.testbed.launch import launch_testbed
+from torchbucket import StoreConfig
 from torchbucket.store import open_store
 
-PROGRAM = Path(__file__).with_name("loader_program.py")
-HANG_LIMIT_S = 110
-METHODS = pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-COUNT = 23
-EXPECTED = [[f"train/{index:03}", index * 1000] for index in range(COUNT)]
+# What differs between the methods is how a worker gets its data set; forkserver sends it as spawn does.
+METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with launch_testbed(buckets=["data"]) as testbed:
+        config = StoreConfig(endpoint=testbed.s3_endpoint, region="us-east-1", anonymous=True)
+        fill(open_store("s3://data", config))
+        yield testbed.s3_endpoint
 
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> str:
     root = f"file://{tmp_path}/bucket"
-    store = open_store(root)
-    for key, size in EXPECTED:
-        store.write(key, b"x" * size)
+    fill(open_store(root))
     return f"{root}/"
 
 
-def run(scenario: str, method: str, *arguments: str):
-    """What the program printed; fails where it does not end."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", PROGRAM, scenario, method, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=HANG_LIMIT_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-@METHODS
-def test_each_object_once_in_every_epoch(prefix, method):
-    found = run("epochs", method, prefix)
+@pytest.mark.parametrize(
+    ("scheme", "method"), [("file", "fork"), ("s3", "fork"), ("s3", "forkserver"), ("s3", "spawn")]
+)
+def test_each_object_once_in_every_epoch(prefix, endpoint, scheme, method):
+    place = (prefix,) if scheme == "file" else ("s3://data/train/", endpoint)
+    found = run("epochs", method, *place)
     for first, second, used in found.values():
         assert sorted(first) == EXPECTED
         assert second == first
@@ -52,22 +47,22 @@ def test_each_object_once_in_every_epoch(prefix, method):
 
 
 @METHODS
-def test_an_epoch_left_early_leaves_nothing_that_hangs(prefix, method):
-    assert run("early", method, prefix) == [EXPECTED[0:10:2]] * 2
+def test_an_epoch_left_early_leaves_nothing_that_hangs(endpoint, method):
+    assert run("early", method, "s3://data/train/", endpoint) == [EXPECTED[0:10:2]] * 2
 
 
 @METHODS
-def test_an_error_in_a_worker_arrives_typed_and_names_the_object(prefix, method):
-    read, transform = run("failing", method, prefix)
+def test_an_error_in_a_worker_arrives_typed_and_names_the_object(endpoint, method):
+    read, transform = run("failing", method, "s3://data/train/", endpoint)
     assert read["kind"] == "NotFoundError"
-    assert f"{prefix}not-there" in read["message"]
+    assert "s3://data/train/not-there" in read["message"]
     assert "DataLoader worker process 0" in read["message"]
     assert transform["kind"] == "ValueError"
     assert "a label is missing" in transform["message"]
-    assert f"while transforming {prefix}train/000" in transform["message"]
+    assert "while transforming s3://data/train/000" in transform["message"]
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@METHODS
 def test_ranks_that_only_torch_distributed_knows(prefix, method):
     first, second = run("ranks", method, prefix)
     assert sorted(first + second) == EXPECTED

@@ -1,0 +1,31 @@
+"""Runs ``loader_program.py`` with a limit that turns a hang into a failure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+HANG_LIMIT_S = 110
+PROGRAM = Path(__file__).with_name("loader_program.py")
+COUNT = 23
+EXPECTED = [[f"train/{index:03}", index * 1000] for index in range(COUNT)]
+
+
+def fill(store) -> None:
+    """Write the objects that ``EXPECTED`` lists."""
+    for key, size in EXPECTED:
+        store.write(key, b"x" * size)
+
+
+def run(scenario: str, method: str, *arguments: str):
+    """What the program printed; fails where it does not end well or not at all."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", PROGRAM, scenario, method, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=HANG_LIMIT_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
