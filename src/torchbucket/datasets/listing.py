@@ -93,11 +93,20 @@ class Listing:
 
     @classmethod
     def collect(cls, objects: Iterable[tuple[str, int | None]], *, prefix: str = "") -> Listing:
-        """Make the columns of keys and sizes as they come; every key begins with ``prefix``."""
+        """Make the columns of keys and sizes as they come.
+
+        Raises:
+            ValueError: a key does not begin with ``prefix``, so that it could not be kept as it is.
+        """
         shared = key_bytes(prefix)
         blob, offsets, sizes = bytearray(), array("q", [0]), array("q")
         for key, size_bytes in objects:
-            blob += key_bytes(key)[len(shared) :]
+            encoded = key_bytes(key)
+            if not encoded.startswith(shared):
+                raise ValueError(
+                    f"every key should begin with {prefix!r}; got {key!r}: the store listed what it should not"
+                )
+            blob += encoded[len(shared) :]
             offsets.append(len(blob))
             sizes.append(UNKNOWN_SIZE if size_bytes is None else size_bytes)
         narrow = np.uint32 if len(blob) <= np.iinfo(np.uint32).max else np.int64

@@ -60,6 +60,11 @@ def test_an_object_takes_less_than_100_bytes_also_when_pickled():
     assert len(pickle.dumps(Listing.of_keys([f"{prefix}{i:012}" for i in range(count)]))) / count < 50
 
 
+def test_a_name_that_does_not_belong_is_refused():
+    with pytest.raises(ValueError, match="should begin with 'a/'; got 'b/1'"):
+        Listing.collect([("a/1", 1), ("b/1", 1)], prefix="a/")
+
+
 def test_columns_of_different_length_are_refused():
     keys = KeyColumn(b"", b"ab", np.array([0, 1, 2]))
     with pytest.raises(ValueError, match="2 keys, 1 sizes"):
