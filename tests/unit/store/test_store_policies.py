@@ -1,0 +1,131 @@
+"""Waiting, fairness, part sizes and buffers: the rules that need no server."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchbucket.config import MIB, StoreConfig
+from torchbucket.store.fair_queue import FairQueue
+from torchbucket.store.part_buffers import PartBuffers
+from torchbucket.store.part_writer import part_size_bytes
+from torchbucket.store.retry import Backoff, retry_after_s
+
+GIB, TIB = 1 << 30, 1 << 40
+
+
+def test_waits_grow_with_full_jitter_up_to_the_bound() -> None:
+    backoff = Backoff(StoreConfig(backoff_base_s=0.1, backoff_max_s=3.0), random.Random(4))
+    for attempt in range(1, 40):
+        waits = [backoff.delay_s(attempt) for _ in range(200)]
+        bound = min(3.0, 0.1 * 2 ** (attempt - 1))
+        assert 0 <= min(waits) < 0.1 * bound
+        assert 0.9 * bound < max(waits) <= bound
+
+
+def test_the_server_may_ask_for_more_within_the_bound() -> None:
+    backoff = Backoff(StoreConfig(backoff_base_s=0.1, backoff_max_s=3.0), random.Random(4))
+    assert all(1 <= backoff.delay_s(1, 1.0) <= 1.1 for _ in range(50))
+    assert backoff.delay_s(1, 3600.0) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("0", 0.0),
+        ("12", 12.0),
+        ("-5", 0.0),
+        ("soon", None),
+        ("", None),
+        (formatdate(1000.0, usegmt=True), 10.0),
+        (formatdate(900.0, usegmt=True), 0.0),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(value: str | None, seconds: float | None) -> None:
+    assert retry_after_s(value, now_s=990.0) == seconds
+
+
+@given(st.lists(st.integers(0, 8), max_size=8))
+def test_the_queue_serves_groups_in_turn(sizes: list[int]) -> None:
+    queue: FairQueue[tuple[int, int]] = FairQueue()
+    for group, size in enumerate(sizes):
+        queue.add((group, item) for item in range(size))
+    served = []
+    while (item := queue.pop()) is not None:
+        served.append(item)
+    assert not queue
+    assert served == sorted(
+        ((group, item) for group, size in enumerate(sizes) for item in range(size)), key=lambda pair: (pair[1], pair[0])
+    )
+
+
+def test_a_retry_goes_first() -> None:
+    queue: FairQueue[str] = FairQueue()
+    queue.add(["a", "b"])
+    queue.add_first("again")
+    assert list(queue) == ["again", "a", "b"]
+
+
+@pytest.mark.parametrize("first", [5 * MIB, 8 * MIB, 64 * MIB, GIB, 5 * GIB])
+def test_parts_grow_so_that_any_object_fits(first: int) -> None:
+    sizes = [part_size_bytes(first, number, 5 * GIB) for number in range(1, 10_001)]
+    assert sum(sizes) >= 5 * TIB
+    assert sizes[0] == first
+    assert max(sizes) <= 5 * GIB
+    assert sizes == sorted(sizes)
+
+
+def test_parts_of_the_default_size_stay_small_for_common_checkpoints() -> None:
+    total = 0
+    for number in range(1, 10_001):
+        size = part_size_bytes(8 * MIB, number, 5 * GIB)
+        if size >= 128 * MIB:
+            break
+        total += size
+    assert total > 100 * GIB
+
+
+def test_buffers_are_lent_within_the_budget_and_used_again() -> None:
+    buffers = PartBuffers(20, 10)
+    buffers.enter()
+    first, second = buffers.take(10), buffers.take(10)
+    buffers.sending()
+    waited = threading.Event()
+    taken = []
+
+    def take() -> None:
+        waited.set()
+        taken.append(buffers.take(10))
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    waited.wait(10)
+    time.sleep(0.05)
+    assert not taken
+    buffers.give_back(first, sent=True)
+    thread.join(10)
+    assert taken[0] is first
+    assert second is not first
+
+
+def test_buffers_that_nobody_will_return_are_not_waited_for() -> None:
+    buffers = PartBuffers(10, 10)
+    held = [buffers.take(10) for _ in range(3)]
+    assert len({id(buffer) for buffer in held}) == 3
+
+
+def test_spare_buffers_go_with_the_last_writer() -> None:
+    buffers = PartBuffers(20, 10)
+    buffers.enter()
+    first = buffers.take(10)
+    buffers.give_back(first, sent=False)
+    buffers.leave()
+    buffers.enter()
+    assert buffers.take(10) is not first
