@@ -1,0 +1,22 @@
+"""The page on clients names every configuration, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_table_and_the_configurations_agree() -> None:
+    page = (ROOT / "docs" / "clients.md").read_text()
+    table = page[: page.index("## What was chosen")]
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (map|iterable) \|", table, flags=re.MULTILINE))
+    configured = {path.stem for path in (ROOT / "conf" / "client").glob("*.yaml")}
+    assert set(rows) == configured
+    for name in configured:
+        role = yaml.safe_load((ROOT / "conf" / "client" / f"{name}.yaml").read_text())["role"]
+        row = next(line for line in table.splitlines() if line.startswith(f"| `{name}` "))
+        assert ("(reference)" in row) == (role == "reference")
