@@ -85,9 +85,13 @@ class TestbedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Ignores a plain GET's body: it has none that counts."""
-        if self._plain is None:
-            super().on_body(body)
+        """Hands a piece of a body to uvicorn, which copies it twice unless it is the only one that waits."""
+        if self._plain is not None:  # A GET with a body: none that counts.
+            return
+        if not self.cycle.body and not self.cycle.response_complete:
+            self.cycle.body = body  # type: ignore[assignment]  # bytes do where uvicorn has a bytearray: it only adds to it.
+            body = b""
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Answers a plain GET."""

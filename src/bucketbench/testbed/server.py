@@ -23,10 +23,6 @@ benchmark."""
 _SHUTDOWN_S = 2
 """How long running requests may take to end after SIGTERM before they are cut. *Source*: ours."""
 
-_SEND_BUFFER_BYTES = 4 << 20
-"""Asked of the kernel for connections, so that a small object leaves in one call. *Source*: Linux's default `tcp_wmem`
-maximum is 4 MiB."""
-
 
 def listen(host: str, port: int) -> socket.socket:
     """Returns a listening TCP socket; raises OSError, for example where the port is taken."""
@@ -34,7 +30,6 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         listener.bind((host, port))
         listener.listen(1024)
     except OSError:
