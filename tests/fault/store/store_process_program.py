@@ -1,0 +1,210 @@
+"""Run by ``test_store_processes``: uses a store around forks, interrupts and exits, and prints what it saw."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torchbucket.config import MIB, StoreConfig
+from torchbucket.errors import StoreError, TransportError
+from torchbucket.store import Store, open_store
+
+SMALL = 200
+LARGE_BYTES = 11 * MIB
+
+
+def content(number: int) -> bytes:
+    return hashlib.sha256(str(number).encode()).digest() * (100 + number)
+
+
+def large() -> bytes:
+    return hashlib.shake_128(b"large").digest(LARGE_BYTES)
+
+
+def make(store: Store) -> None:
+    for number in range(SMALL):
+        store.write(f"k{number}", content(number))
+    store.write("large", large())
+
+
+def check(store: Store, first: int, count: int = 40) -> None:
+    futures = {n % SMALL: store.submit_read(f"k{n % SMALL}") for n in range(first, first + count)}
+    whole = store.submit_read("large", size_bytes=LARGE_BYTES)
+    for number, future in futures.items():
+        assert bytes(future.result(60).data) == content(number), number
+    assert whole.result(60).data == large()
+
+
+def forks_while_busy(store: Store) -> None:
+    """Children are forked while four threads read; each reads too, and ends by one of three ways."""
+    make(store)
+    stop, failures = threading.Event(), []
+
+    def read_on(first: int) -> None:
+        try:
+            while not stop.is_set():
+                check(store, first, 20)
+        except BaseException as error:  # noqa: BLE001
+            failures.append(repr(error))
+
+    threads = [threading.Thread(target=read_on, args=(n * 31,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    for number in range(9):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                check(store, number * 17)
+                if number % 3 == 0:
+                    store.close()
+                gc.collect()
+                if number % 3 == 1:
+                    sys.exit(0)  # a full exit, with destructors, is the one that could end the parent's TLS sessions
+                os._exit(0)
+            except Exception as error:  # noqa: BLE001
+                print(f"child {number}: {error!r}", flush=True)
+                os._exit(1)
+        assert os.waitpid(pid, 0)[1] == 0
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+    check(store, 3)
+
+
+def fork_from_a_callback(store: Store) -> None:
+    """A fork on the transport's own thread, of which only the child's copy goes on."""
+    make(store)
+    statuses: list[int] = []
+
+    def fork(_: object) -> None:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                check(store, 1)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        statuses.append(os.waitpid(pid, 0)[1])
+
+    future = store.submit_read("k1")
+    future.add_done_callback(fork)
+    deadline = time.monotonic() + 60
+    while not statuses and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert statuses == [0]
+    check(store, 5)
+
+
+def parents_future_in_a_child(store: Store) -> None:
+    """The answer to a request on the way at the fork is the parent's; the child is told so and does not wait."""
+    make(store)
+    futures = [store.submit_read("large") for _ in range(50)]
+    writer = store.open_writer("w")
+    writer.write(b"x")
+    pid = os.fork()
+    if pid == 0:
+        told = 0
+        for future in futures:
+            try:
+                assert future.result(30).data == large()
+            except TransportError as error:
+                assert "only the parent" in str(error)
+                told += 1
+        try:
+            writer.write(b"y")
+        except StoreError as error:
+            assert "belongs to the parent" in str(error)
+        else:
+            os._exit(3)
+        check(store, 1)
+        os._exit(0 if told else 2)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert all(future.result(60).data == large() for future in futures)
+    writer.close()
+
+
+def _in_worker(store: Store, first: int) -> bool:
+    check(store, first)
+    return True
+
+
+def start_methods(store: Store) -> None:
+    """A pool of each start method gets the store, pickled where it must be, after the parent has used it."""
+    make(store)
+    check(store, 0)
+    for method in ("fork", "forkserver", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            assert pool.starmap(_in_worker, [(store, n) for n in range(4)]) == [True] * 4
+    check(store, 0)
+
+
+def exit_while_reading(store: Store) -> None:
+    """The server is silent for ever; the exit does not wait for it."""
+    store.submit_read("silent")
+    time.sleep(0.2)
+
+
+def exit_with_open_writer(store: Store) -> None:
+    """Nobody closes the writer; the exit aborts its upload."""
+    writer = store.open_writer("unfinished")
+    writer.write(bytes(6 * MIB))
+    globals()["kept"] = writer
+
+
+def interrupt_a_write(store: Store) -> None:
+    """Ctrl-C while a write waits: it ends, and leaves nothing."""
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        store.write("interrupted", bytes(20 * MIB))
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+
+
+def interrupt_a_read(store: Store) -> None:
+    """Ctrl-C while a read waits."""
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        store.read("silent")
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+
+
+def main() -> None:
+    name, endpoint, certificate = sys.argv[1:4]
+    config = StoreConfig(
+        endpoint=endpoint,
+        region="us-east-1",
+        part_size_bytes=5 * MIB,
+        memory_budget_bytes=20 * MIB,
+        ca_bundle=certificate or None,
+        concurrency=16,
+    )
+    scenarios: dict[str, Callable[[Any], None]] = {
+        function.__name__: function
+        for function in (
+            forks_while_busy,
+            fork_from_a_callback,
+            parents_future_in_a_child,
+            start_methods,
+            exit_while_reading,
+            exit_with_open_writer,
+            interrupt_a_write,
+            interrupt_a_read,
+        )
+    }
+    scenarios[name](open_store("s3://data", config))
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()
