@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from torch.utils.data import Dataset
 
@@ -21,9 +22,14 @@ def make_store(target: Target) -> Any:
     """An obstore store for a target; credentials come from the environment, as obstore reads it."""
     from obstore.store import S3Store
 
-    config: dict[str, Any] = {"virtual_hosted_style_request": not target.path_style}
+    config: dict[str, Any] = {}
     if target.endpoint is not None:
         config["endpoint"] = target.endpoint
+        if not target.path_style:
+            # Source: object_store, AmazonS3Builder: with virtual-hosted style the endpoint has to name the bucket.
+            service = urlsplit(target.endpoint)
+            config["endpoint"] = f"{service.scheme}://{target.bucket}.{service.netloc}"
+            config["virtual_hosted_style_request"] = True
     if target.region is not None:
         config["region"] = target.region
     if target.anonymous:

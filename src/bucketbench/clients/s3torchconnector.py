@@ -41,12 +41,15 @@ class _Connector:
     def _arguments(self, target: Target) -> dict[str, Any]:
         from s3torchconnector import S3ClientConfig, S3ReaderConstructor
 
+        region = target.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        if region is None:
+            raise UsageError("s3torchconnector finds no region by itself: set target.region, or AWS_REGION")
         if target.ca_bundle is not None:
             # The library has no argument for it: its TLS stack reads these when its first client is made.
             os.environ["SSL_CERT_FILE"] = target.ca_bundle
         readers = {"sequential": S3ReaderConstructor.sequential, "range": S3ReaderConstructor.range_based}
         return {
-            "region": target.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+            "region": region,
             "endpoint": target.endpoint,
             "transform": _Content(target.prefix),
             "reader_constructor": readers[self._reader](),

@@ -155,3 +155,17 @@ def test_the_connector_trusts_nobody_unasked(served_tls: Served) -> None:
     """The authority reaches s3torchconnector by the environment; see that this is what made it work."""
     build_client("s3torchconnector-map").dataset(served_tls.target)
     assert os.environ["SSL_CERT_FILE"] == served_tls.target.ca_bundle
+
+
+def test_obstore_is_given_the_address_that_its_style_needs(served: Served) -> None:
+    from bucketbench.clients.obstore import make_store
+
+    target = replace(served.target, endpoint="https://storage.example:9000")
+    assert make_store(target).config["endpoint"] == "https://storage.example:9000"
+    virtual = make_store(replace(target, path_style=False)).config
+    assert virtual["endpoint"] == "https://data.storage.example:9000"
+
+
+def test_s3torchconnector_says_that_a_region_is_missing(served: Served) -> None:
+    with pytest.raises(UsageError, match="region"):
+        build_client("s3torchconnector-map").dataset(replace(served.target, region=None))
