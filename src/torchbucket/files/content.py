@@ -146,7 +146,7 @@ class RangedContent:
         offset = start - self._window_start
         if not 0 <= offset < len(self._window):
             return memoryview(b"")
-        return self._window[offset : None if stop is None else max(offset, stop - self._window_start)]
+        return self._window[offset : None if stop is None else stop - self._window_start]
 
     def _at_end(self, position: int) -> bool:
         return (position > 0 or self._size_bytes is not None) and position >= self.size_bytes

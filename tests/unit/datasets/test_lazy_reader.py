@@ -80,6 +80,13 @@ def test_a_long_read_is_one_request_straight_into_the_callers_memory(store):
     assert ranges(store) == [(0, 500), (500, 1500), (1500, 2048)]
 
 
+def test_a_short_read_that_continues_a_long_one_is_sequential(store):
+    reader = open_lazily(store)
+    assert reader.readinto(bytearray(500)) == 500
+    reader.read(4)
+    assert ranges(store) == [(0, 500), (500, 516), (516, 548)]  # the last one is under way
+
+
 def test_a_long_read_uses_what_is_there_and_under_way(store):
     reader = open_lazily(store)
     for _ in range(5):
