@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from contextlib import closing, nullcontext
@@ -11,7 +12,15 @@ from typing import Any
 from bucketbench.testbed.admin import ADMIN_PATH, Admin
 from bucketbench.testbed.counters import Counters
 from bucketbench.testbed.deadlines import Deadlines
-from bucketbench.testbed.messages import Body, ContentSlice, DisconnectedError, Request, Response, parse_query
+from bucketbench.testbed.messages import (
+    TLS_WRITE_BYTES,
+    Body,
+    ContentSlice,
+    DisconnectedError,
+    Request,
+    Response,
+    parse_query,
+)
 from bucketbench.testbed.network import NetworkModel
 from bucketbench.testbed.objects import Buckets, ContentGoneError, Reader
 from bucketbench.testbed.s3.errors import S3Error
@@ -142,7 +151,8 @@ class Application:
         with closing(reader) if reader is not None else nullcontext():
             if network is not None:
                 await network.first_byte(arrived_s)
-            await self._send(response, reader, network, send, closes=closes, counted=not is_admin)
+            write_bytes = TLS_WRITE_BYTES if scope.get("scheme") == "https" else sys.maxsize
+            await self._send(response, reader, network, send, write_bytes, closes=closes, counted=not is_admin)
 
     async def _answer(self, request: Request, query_string: bytes, *, is_admin: bool) -> tuple[str, Response]:
         """Returns the operation's name and the answer, by the admin route or by the dialect."""
@@ -176,6 +186,7 @@ class Application:
         reader: Reader | None,
         network: Network | None,
         send: AsgiSend,
+        write_bytes: int,
         *,
         closes: bool,
         counted: bool,
@@ -201,7 +212,7 @@ class Application:
                     await transfer.due(size_bytes)
                 await send({"type": "http.response.body", "body": body})
             elif reader is not None:
-                await _send_content(reader, body, transfer, send)
+                await _send_content(reader, body, transfer, send, write_bytes)
 
 
 def _open(response: Response) -> Reader | None:
@@ -211,10 +222,13 @@ def _open(response: Response) -> Reader | None:
     return response.body.content.open()
 
 
-async def _send_content(reader: Reader, body: ContentSlice, transfer: Transfer | None, send: AsgiSend) -> None:
+async def _send_content(
+    reader: Reader, body: ContentSlice, transfer: Transfer | None, send: AsgiSend, write_bytes: int
+) -> None:
+    write_bytes = min(write_bytes, body.content.piece_bytes)
     start, stop = body.start, body.stop
     while start < stop:
-        piece_bytes = body.content.piece_bytes if transfer is None else transfer.piece_bytes
+        piece_bytes = write_bytes if transfer is None else transfer.piece_bytes
         piece = reader.read(start, min(stop, start + piece_bytes))
         start += len(piece)
         if transfer is not None:

@@ -18,11 +18,19 @@ __all__ = ["DirectResponse", "Wire"]
 class Wire(Protocol):
     """What a direct response needs of its connection."""
 
+    @property
+    def write_bytes(self) -> int:
+        """The most that is sensibly written at once."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether the queue has room."""
+
     def write(self, data: bytes | memoryview) -> None:
         """Hands bytes to the kernel, or queues them without copying."""
 
     def call_when_writable(self, callback: Callable[[], None]) -> None:
-        """Calls back when the queue has room: at once if it has."""
+        """Calls back once the queue has room again; only when `writable` is false."""
 
     def finished(self) -> None:
         """The response is whole."""
@@ -44,14 +52,14 @@ class DirectResponse:
         ContentGoneError: the object's bytes are gone; nothing was written.
     """
 
-    __slots__ = ("_at", "_content_piece_bytes", "_head", "_reader", "_stop", "_transfer", "_wire", "cancelled")
+    __slots__ = ("_at", "_head", "_piece_bytes", "_reader", "_stop", "_transfer", "_wire", "cancelled")
 
     def __init__(self, wire: Wire, head: bytes, body: ContentSlice) -> None:
         self._reader = body.content.open()
         self._wire = wire
         self._head = head
         self._at, self._stop = body.start, body.stop
-        self._content_piece_bytes = body.content.piece_bytes
+        self._piece_bytes = min(body.content.piece_bytes, wire.write_bytes)
         self._transfer: Transfer | None = None
         self.cancelled = False
 
@@ -91,7 +99,7 @@ class DirectResponse:
                 self._wire.finished()
                 return
             transfer = self._transfer
-            piece_bytes = self._content_piece_bytes if transfer is None else transfer.piece_bytes
+            piece_bytes = self._piece_bytes if transfer is None else transfer.piece_bytes
             try:
                 piece = self._reader.read(self._at, min(self._stop, self._at + piece_bytes))
             except Exception:
@@ -103,7 +111,7 @@ class DirectResponse:
                 transfer.call_when_due(len(piece), partial(self._send, piece))
                 return
             self._wire.write(piece)
-            if self._at < self._stop:
+            if self._at < self._stop and not self._wire.writable:
                 self._wire.call_when_writable(self._next)
                 return
 
@@ -111,7 +119,7 @@ class DirectResponse:
         if self.cancelled:
             return
         self._wire.write(piece)
-        if self._at == self._stop:
+        if self._at == self._stop or self._wire.writable:
             self._next()
         else:
             self._wire.call_when_writable(self._next)

@@ -6,10 +6,24 @@ from urllib.parse import unquote_to_bytes
 
 from bucketbench.testbed.objects import Content
 
-__all__ = ["Body", "BodyTooLargeError", "ContentSlice", "DisconnectedError", "Request", "Response", "parse_query"]
+__all__ = [
+    "TLS_WRITE_BYTES",
+    "Body",
+    "BodyTooLargeError",
+    "ContentSlice",
+    "DisconnectedError",
+    "Request",
+    "Response",
+    "parse_query",
+]
 
 Receive = Callable[[], Awaitable[tuple[bytes, bool]]]
 """Returns the next bytes of a request's body and whether more will come; raises DisconnectedError."""
+
+
+TLS_WRITE_BYTES = 256 << 10
+"""The most that is written at once over TLS, because a write encrypts all of it before anyone else is served; plain TCP
+has no limit, because nothing is copied. *Source*: 256 KiB take about 0.2 ms to encrypt."""
 
 
 class DisconnectedError(Exception):

@@ -5,6 +5,7 @@ application.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from bucketbench.testbed.application import Application
 from bucketbench.testbed.direct import DirectResponse
+from bucketbench.testbed.messages import TLS_WRITE_BYTES
 from bucketbench.testbed.objects import ContentGoneError
 from bucketbench.testbed.s3.plain import PlainGet
 
@@ -44,6 +46,7 @@ class TestbedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._application = cast("Application", self.config.app)
         self._direct_cycle = _DirectCycle()
+        self.write_bytes = sys.maxsize
         self._plain: PlainGet | None = None
         self._response: DirectResponse | None = None
         self._when_writable: Callable[[], None] | None = None
@@ -51,6 +54,7 @@ class TestbedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Counts the connection."""
         super().connection_made(transport)
+        self.write_bytes = TLS_WRITE_BYTES if self.scheme == "https" else sys.maxsize
         self._application.counters.connection_opened()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -118,12 +122,14 @@ class TestbedProtocol(HttpToolsProtocol):
         """Hands bytes to the transport, which does not copy what it queues."""
         self.transport.write(data)
 
+    @property
+    def writable(self) -> bool:
+        """Whether the transport's queue is below its mark."""
+        return not self.flow.write_paused
+
     def call_when_writable(self, callback: Callable[[], None]) -> None:
-        """Calls back when the transport's queue has drained below its mark: at once, if it has."""
-        if self.flow.write_paused:
-            self._when_writable = callback
-        else:
-            callback()
+        """Calls back when the transport's queue has drained below its mark."""
+        self._when_writable = callback
 
     def resume_writing(self) -> None:
         """Goes on with what waited for room."""

@@ -75,6 +75,20 @@ def test_both_ways_of_answering_a_get_give_the_same(
     assert plain[1].keys() == ordinary[1].keys()
 
 
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
+def test_large_objects_arrive_whole_however_slowly_they_are_read(tls: bool, kept: bool, tmp_path: Path) -> None:
+    body = random.Random(4).randbytes(48 << 20)
+    with launch_testbed(buckets=[BUCKET], tls=tls, directory=tmp_path if kept else None) as running:
+        client = Boto3Client(running)
+        client.save_large("large", body)
+        for extra in ({}, {"IfMatch": "*"}):  # The second is not a plain GET.
+            stream = client.s3.get_object(Bucket=BUCKET, Key="large", **extra)["Body"]
+            found = [stream.read(1 << 20)]
+            time.sleep(0.3)  # Every buffer between the two is full by now.
+            assert b"".join([*found, stream.read()]) == body
+
+
 def test_a_plain_get_sees_every_change(connection: http.client.HTTPConnection) -> None:
     path = f"/{BUCKET}/changing"
     for body in (b"first", b"second, longer"):
