@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from bucketbench.testbed.admin import ADMIN_PATH, Admin
+from bucketbench.testbed.contents import ContentGoneError, Reader
 from bucketbench.testbed.counters import Counters
 from bucketbench.testbed.deadlines import Deadlines
 from bucketbench.testbed.messages import (
@@ -22,7 +23,7 @@ from bucketbench.testbed.messages import (
     parse_query,
 )
 from bucketbench.testbed.network import NetworkModel
-from bucketbench.testbed.objects import Buckets, ContentGoneError, Reader
+from bucketbench.testbed.objects import Buckets
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.operations import UNKNOWN
 from bucketbench.testbed.s3.plain import PlainGet, PlainGets

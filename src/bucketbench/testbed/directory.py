@@ -20,8 +20,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from bucketbench.testbed.contents import Content, ContentGoneError, Received, pieces
 from bucketbench.testbed.digests import digests_of
-from bucketbench.testbed.objects import Attributes, Content, ContentGoneError, Received, StoredObject, pieces
+from bucketbench.testbed.objects import Attributes, StoredObject
 
 __all__ = ["DirectoryError", "DirectoryHolder", "FileContent"]
 

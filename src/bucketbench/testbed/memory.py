@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from bucketbench.testbed.contents import Content, Received
 from bucketbench.testbed.digests import digests_of
-from bucketbench.testbed.objects import Content, Received, StoredObject
+from bucketbench.testbed.objects import StoredObject
 
 __all__ = ["MemoryContent", "MemoryHolder", "MemoryIncoming"]
 

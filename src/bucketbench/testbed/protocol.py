@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from bucketbench.testbed.application import Application
+from bucketbench.testbed.contents import ContentGoneError
 from bucketbench.testbed.direct import DirectResponse
 from bucketbench.testbed.messages import TLS_WRITE_BYTES
-from bucketbench.testbed.objects import ContentGoneError
 from bucketbench.testbed.s3.plain import PlainGet
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from asgi_driver import Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketbench.testbed.contents import ContentGoneError, pieces
 from bucketbench.testbed.directory import DirectoryError, DirectoryHolder
 from bucketbench.testbed.memory import MemoryContent, MemoryHolder
-from bucketbench.testbed.objects import Attributes, Buckets, ContentGoneError, Holder, pieces
+from bucketbench.testbed.objects import Attributes, Buckets, Holder
 
 
 @pytest.fixture(params=["memory", "directory"])

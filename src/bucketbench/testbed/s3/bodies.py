@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bucketbench.testbed.objects import Received
+from bucketbench.testbed.contents import Received
 from bucketbench.testbed.s3.aws_chunked import AwsChunkedDecoder
 from bucketbench.testbed.s3.call import Call
 from bucketbench.testbed.s3.checksums import ALGORITHMS, VERIFIED, checksum_headers, content_md5, verify

@@ -5,8 +5,9 @@ import hashlib
 import time
 from collections.abc import Sequence
 
+from bucketbench.testbed.contents import pieces
 from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import Attributes, Part, Upload, pieces
+from bucketbench.testbed.objects import Attributes, Part, Upload
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
 from bucketbench.testbed.s3.call import Call, quoted, xml_response

@@ -2,9 +2,10 @@
 
 from urllib.parse import unquote_to_bytes
 
+from bucketbench.testbed.contents import pieces
 from bucketbench.testbed.digests import digests_of
 from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import Attributes, StoredObject, pieces
+from bucketbench.testbed.objects import Attributes, StoredObject
 from bucketbench.testbed.s3.addressing import check_key
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
