@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bucketbench.job import OPERATIONS_FILE, OUTCOME_FILE, USAGE_FILE
-from bucketbench.records import Operation, UsageSample
+from bucketbench.records import Figure, Operation, UsageSample
 from bucketbench.results.files import SCHEMA_VERSION
 from bucketbench.secrecy import redacted
 from bucketbench.settings import JobSettings
@@ -55,14 +55,13 @@ def job_results(
         commit: of this program's source.
         secrets: values that must not appear.
     """
-    operations = _records(directory / OPERATIONS_FILE, Operation.from_json)
-    usage = _records(directory / USAGE_FILE, UsageSample.from_json)
-    server = None if outcome["server"] is None else ServerCounts(**outcome["server"])
-    reason = None if outcome["reason"] is None else redacted(str(outcome["reason"]), secrets)
-    if operations:
-        figures = job_figures(operations, usage, server=server)
-    else:
-        figures = unmeasured_figures(f"the job failed before it recorded anything: {reason}")
+    status, reason = outcome["status"], outcome["reason"]
+    try:
+        figures = _figures(directory, outcome["server"], reason=reason)
+    except (ValueError, TypeError) as error:
+        status, reason = "failed", f"the job's raw records are damaged: {error}"
+        figures = unmeasured_figures(reason)
+    reason = None if reason is None else redacted(str(reason), secrets)
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": settings.scenario,
@@ -71,7 +70,7 @@ def job_results(
         "parameters": settings.parameters,
         "repeat": settings.repeat,
         "disambiguator": settings.config["disambiguator"],
-        "status": outcome["status"],
+        "status": status,
         "reason": reason,
         "started_at": started_at,
         "figures": {name: figure.to_json() for name, figure in figures.items()},
@@ -98,6 +97,14 @@ def cache_state(settings: JobSettings) -> dict[str, str]:
         "how": "the service's own caches are beyond the harness; repeats are interleaved between the clients, so that "
         "each meets the same",
     }
+
+
+def _figures(directory: Path, server: Mapping[str, int] | None, *, reason: str | None) -> dict[str, Figure]:
+    operations = _records(directory / OPERATIONS_FILE, Operation.from_json)
+    if not operations:
+        return unmeasured_figures(f"the job failed before it recorded anything: {reason}")
+    usage = _records(directory / USAGE_FILE, UsageSample.from_json)
+    return job_figures(operations, usage, server=None if server is None else ServerCounts(**server))
 
 
 def _records(path: Path, parse: Callable[[dict[str, Any]], _T]) -> list[_T]:

@@ -14,7 +14,13 @@ from typing import Any
 import psutil
 
 SAMPLES = 24
-SMALL = [f"data.num_samples={SAMPLES}", "data.sample_size=4KiB", "dataloader.batch_size=4", "warmup_samples=4", "network=none"]
+SMALL = [
+    f"data.num_samples={SAMPLES}",
+    "data.sample_size=4KiB",
+    "dataloader.batch_size=4",
+    "warmup_samples=4",
+    "network=none",
+]
 MARKER = "BUCKETBENCH_TEST_MARKER"
 
 
@@ -109,7 +115,11 @@ def new_workplace(directory: Path) -> Workplace:
     (place.user / "client").mkdir(parents=True)
     source = Path(__file__).with_name("sample_clients.py")
     shutil.copy(source, place.user / "sample_clients.py")
-    classes = [line.split()[1].split("(")[0].rstrip(":") for line in source.read_text().splitlines() if line.startswith("class ")]
+    classes = [
+        line.split()[1].split("(")[0].rstrip(":")
+        for line in source.read_text().splitlines()
+        if line.startswith("class ")
+    ]
     for name in classes:
         if not name.startswith("_"):
             text = f"name: {name}\n_target_: sample_clients.{name}\n"

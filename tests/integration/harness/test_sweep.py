@@ -121,7 +121,7 @@ def test_an_interrupted_sweep_keeps_what_was_done(place: Workplace, number: sign
 
 def test_a_killed_sweep_leaves_its_results_and_nothing_running(place: Workplace) -> None:
     sweep = place.start("repeat=0", "client=Good,Killed,NotForkSafe", "dataloader.num_workers=0,2")
-    _wait_until(lambda: place.runs() and (place.runs()[-1] / "0" / "job_results.json").exists())
+    _wait_until(lambda: place.runs() and (place.runs()[-1] / "run_results.json").exists())
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.communicate(timeout=60)
     _wait_until(lambda: not place.left_over())
@@ -145,7 +145,9 @@ def test_a_missing_bucket_is_one_message(place: Workplace) -> None:
 def test_a_bucket_elsewhere_is_measured_by_the_same_path(place: Workplace) -> None:
     from bucketbench.testbed.launch import launch_testbed
 
-    environment = place.environment(AWS_ACCESS_KEY_ID="someone", AWS_SECRET_ACCESS_KEY="something", AWS_REGION="eu-west-1")
+    environment = place.environment(
+        AWS_ACCESS_KEY_ID="someone", AWS_SECRET_ACCESS_KEY="something", AWS_REGION="eu-west-1"
+    )
     with launch_testbed(buckets=["there"]) as testbed:
         done = place.run(
             "repeat=0", "client=boto3", "target=s3", "target.bucket=there", "target.path_style=true",

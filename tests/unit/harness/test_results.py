@@ -1,0 +1,170 @@
+"""Result files: whole or not at all, readable after a crash, free of secrets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bucketbench.clients.protocol import Target
+from bucketbench.environment import measured_environment
+from bucketbench.errors import ResultsError
+from bucketbench.hydra_entry import Composer
+from bucketbench.job import Component, Job, LoaderSettings, LocalCopy
+from bucketbench.results import RUN_RESULTS_FILE, read_job_results, write_json
+from bucketbench.results.job import job_results, read_outcome
+from bucketbench.results.run import RunResults
+from bucketbench.secrecy import redacted, scrub_files, secret_keys, secret_values
+from bucketbench.settings import JobSettings
+from bucketbench.worker import reason_of
+
+
+@pytest.fixture(scope="module")
+def settings() -> JobSettings:
+    with Composer("dataset") as composer:
+        (point,) = composer.points(composer.interleaved(["client=boto3", "repeat=2", "+disambiguator=x"]))
+    return point
+
+
+def operation(**changes: object) -> str:
+    fields = {
+        "kind": "fetch", "phase": "measure", "epoch": 0, "worker": 0, "started_s": 1.0, "ended_s": 2.0, "samples": 1,
+        "content_bytes": 1 << 20, "errors": 0, "error": None, "rank": 0,
+    }  # fmt: skip
+    return json.dumps({**fields, **changes})
+
+
+def results_of(directory: Path, settings: JobSettings, *, secrets: tuple[str, ...] = ()) -> dict[str, object]:
+    outcome = read_outcome(directory, otherwise="killed with token-12345678")
+    return job_results(
+        directory, settings=settings, outcome=outcome, started_at="2026-01-01T00:00:00+00:00", host={}, commit=None,
+        secrets=secrets,
+    )  # fmt: skip
+
+
+def test_a_job_without_an_outcome_failed(tmp_path: Path, settings: JobSettings) -> None:
+    results = results_of(tmp_path, settings, secrets=("token-12345678",))
+    assert (results["status"], results["reason"]) == ("failed", "killed with [secret]")
+    assert (results["client"], results["repeat"], results["disambiguator"]) == ("boto3", 2, "x")
+
+
+def test_records_that_end_in_the_middle_of_a_line_are_read(tmp_path: Path, settings: JobSettings) -> None:
+    whole = [operation(kind="epoch", samples=0, content_bytes=0), operation()]
+    (tmp_path / "operations.jsonl").write_text("\n".join([*whole, operation()[:40]]))
+    figures = results_of(tmp_path, settings)["figures"]
+    assert isinstance(figures, dict)
+    assert figures["throughput_mibs"]["value"] == pytest.approx(1.0)
+
+
+def test_damaged_records_fail_the_job_and_nothing_else(tmp_path: Path, settings: JobSettings) -> None:
+    (tmp_path / "operations.jsonl").write_text(f"{operation()[:40]}\n{operation()}\n")
+    results = results_of(tmp_path, settings)
+    assert results["status"] == "failed"
+    assert "raw records are damaged" in str(results["reason"])
+
+
+def test_jobs_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for number in (10, 9, 1):
+        (tmp_path / str(number)).mkdir()
+        write_json(tmp_path / str(number) / "job_results.json", {"number": number})
+    (tmp_path / "samples").mkdir()
+    assert [job["number"] for job in read_job_results(tmp_path)] == [1, 9, 10]
+
+
+def test_a_damaged_job_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "job_results.json").write_text("{")
+    with pytest.raises(ResultsError, match=r"0/job_results\.json cannot be read"):
+        read_job_results(tmp_path)
+
+
+def test_a_result_that_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    write_json(path, {"value": 1})
+    with pytest.raises(ResultsError, match=r"results\.json could not be written"):
+        write_json(path, {"value": float("nan")})
+    assert json.loads(path.read_text()) == {"value": 1}
+
+
+def test_a_run_is_written_again_after_each_job(tmp_path: Path) -> None:
+    run = RunResults(
+        directory=tmp_path, scenario="dataset", command=("epochs=1",), jobs_planned=2, started_at="then", host={},
+        versions={}, commit=None,
+    )  # fmt: skip
+    assert run.write(ended=False)["ended_at"] is None
+    (tmp_path / "0").mkdir()
+    write_json(tmp_path / "0" / "job_results.json", {"client": "boto3"})
+    run.write(ended=True, interrupted=True)
+    written = json.loads((tmp_path / RUN_RESULTS_FILE).read_text())
+    assert written["jobs"] == [{"client": "boto3"}]
+    assert written["interrupted"] is True
+    assert written["ended_at"]
+
+
+def test_a_job_survives_its_file(tmp_path: Path) -> None:
+    job = Job(
+        scenario="dataset",
+        client=Component(name="mine", target="a.b:C", requires=("x",), search_path=("/p",), options={"n": [1, None]}),
+        model=Component(name="none", target="m.N"),
+        target=Target(scheme="s3", bucket="b", prefix="p/"),
+        samples_file="/s.jsonl",
+        loader=LoaderSettings(
+            num_workers=1, batch_size=2, prefetch_factor=2, start_method="auto", persistent_workers=True,
+            pin_memory=False, shuffle=True,
+        ),
+        epochs=1, warmup_samples=0, seed=0, device="cpu", admin_url=None,
+        local_copy=LocalCopy(directory="/d", spec=None),
+    )  # fmt: skip
+    job.write(tmp_path)
+    assert Job.read(tmp_path) == job
+    assert (job.client.module, job.client.class_name) == ("a.b", "C")
+
+
+def test_secrets_are_found_by_the_names_of_variables() -> None:
+    environment = {
+        "AWS_SECRET_ACCESS_KEY": "s" * 40, "MY_TOKEN": "t" * 12, "DB_PASSWORD": "p" * 10, "PATH": "/usr/bin:/bin",
+        "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/token", "SHORT_TOKEN": "abc",
+    }  # fmt: skip
+    assert secret_values(environment) == ("s" * 40, "t" * 12, "p" * 10)
+    assert redacted(f"x {'t' * 12} y", secret_values(environment)) == "x [secret] y"
+
+
+def test_files_are_scrubbed(tmp_path: Path) -> None:
+    log = tmp_path / "benchmark.log"
+    log.write_bytes(b"key hidden-value \xff\n")
+    scrub_files([log, tmp_path / "absent"], ["hidden-value"])
+    assert log.read_bytes() == b"key [secret] \xff\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        ({"client": {"options": {"secret_access_key": "x"}}}, ["client.options.secret_access_key"]),
+        ({"a": [{"password": "x"}]}, ["a[0].password"]),
+        ({"target": {"endpoint": "https://me:word@host"}}, ["target.endpoint"]),
+        ({"target": {"endpoint": "https://host:9000"}, "token": None, "options": {"part": 8}}, []),
+    ],
+)
+def test_credentials_in_a_configuration_are_found(config: dict[str, object], found: list[str]) -> None:
+    assert secret_keys(config) == found
+
+
+def test_the_testbed_sees_nothing_of_the_users_account() -> None:
+    user = {
+        "AWS_PROFILE": "mine", "AWS_SESSION_TOKEN": "t", "AWS_ENDPOINT_URL_S3": "https://elsewhere", "HOME": "/home/me",
+        "https_proxy": "http://proxy", "AWS_ACCESS_KEY_ID": "real",
+    }  # fmt: skip
+    seen = measured_environment(user, testbed=True)
+    assert {name for name in seen if name.startswith("AWS_")}.isdisjoint({"AWS_PROFILE", "AWS_SESSION_TOKEN"})
+    assert "AWS_ENDPOINT_URL_S3" not in seen
+    assert (seen["AWS_ACCESS_KEY_ID"], seen["HOME"]) == ("testbed", "/home/me")
+    assert "https_proxy" not in seen
+    assert measured_environment(user, testbed=False) == user
+
+
+def test_a_reason_is_the_end_of_a_message_on_one_line() -> None:
+    wrapped = "Caught OSError in DataLoader worker process 0.\nTraceback:\n  File x\n  File y\nOSError: lost"
+    assert reason_of(RuntimeError(wrapped)) == "RuntimeError: File x File y OSError: lost"
+    assert reason_of(KeyError()) == "KeyError"
+    assert len(reason_of(ValueError("x" * 5000))) == 600
