@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -331,17 +333,22 @@ with launch_testbed(buckets=["data"]) as testbed:
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at /proc")
 @pytest.mark.parametrize("kind", ["alone", "fork"])
 def test_the_testbed_ends_when_its_parent_is_killed(kind: str) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, kind, "15"], stdout=subprocess.PIPE)
+    arguments = [sys.executable, "-c", PARENT, kind, "60"]
+    parent = subprocess.Popen(arguments, stdout=subprocess.PIPE, start_new_session=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     assert not ended(pid)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    limit_s = time.monotonic() + 10  # Less than the forked worker's life.
-    while not ended(pid) and time.monotonic() < limit_s:
-        time.sleep(0.05)
-    assert ended(pid)
+    try:
+        limit_s = time.monotonic() + 30  # Less than the forked worker's life.
+        while not ended(pid) and time.monotonic() < limit_s:
+            time.sleep(0.05)
+        assert ended(pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)  # The forked worker, and whatever else is left of the session.
 
 
 def test_launching_leaves_no_process_behind() -> None:
