@@ -55,13 +55,13 @@ def job_results(
         commit: of this program's source.
         secrets: values that must not appear.
     """
-    status, reason = outcome["status"], outcome["reason"]
+    status = outcome["status"]
+    reason = None if outcome["reason"] is None else redacted(str(outcome["reason"]), secrets)
     try:
         figures = _figures(directory, outcome["server"], reason=reason)
     except (ValueError, TypeError) as error:
         status, reason = "failed", f"the job's raw records are damaged: {error}"
         figures = unmeasured_figures(reason)
-    reason = None if reason is None else redacted(str(reason), secrets)
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": settings.scenario,

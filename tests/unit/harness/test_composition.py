@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,23 @@ def test_the_users_own_conf_comes_first(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "dataset.yaml").write_text("")
     assert find_conf_directory("dataset", current=tmp_path) == tmp_path / "conf"
+
+
+def test_a_client_may_be_given_in_line(tmp_path: Path) -> None:
+    (point,) = points(
+        "client=boto3", "repeat=0", "client.name=mine", "client._target_=my_loader.Mine", f"client.path={tmp_path}",
+        "client.requires=[]", "+client.options.part=8",
+    )  # fmt: skip
+    assert (point.client.name, point.client.target, point.client.search_path) == (
+        "mine", "my_loader.Mine", (str(tmp_path),),
+    )  # fmt: skip
+    assert point.client.options == {"part": 8}
+
+
+def test_the_sweeps_process_imports_neither_torch_nor_a_client() -> None:
+    program = (
+        "import sys, bucketbench.hydra_entry, bucketbench.report.table; "
+        "print(sorted({'torch', 'boto3', 'obstore', 's3torchconnector', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
