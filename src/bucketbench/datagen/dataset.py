@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
 from itertools import islice
 from multiprocessing import get_context
@@ -31,7 +31,7 @@ from bucketbench.datagen.production import Run, produce, start_process
 from bucketbench.datagen.progress import Progress, ProgressReport
 from bucketbench.datagen.spec import DatasetSpec
 from torchbucket.config import StoreConfig
-from torchbucket.errors import ConfigError, NotFoundError
+from torchbucket.errors import ConfigError, NotFoundError, PermissionDeniedError, UnsupportedError
 from torchbucket.store import Store
 
 __all__ = ["ensure_dataset", "read_manifest"]
@@ -177,12 +177,22 @@ class _Dataset:
         todo = [run for run in self._runs if run.number not in finished]
         if not todo:
             return
+        self._clear_abandoned()
         with closing(_produced(self._location, self._spec, todo, processes=min(processes, len(todo)))) as produced:
             for run, entries in produced:
                 part = Manifest(spec=self._spec, entries=tuple(entries))
                 self._store.write(f"{self._location.parts_prefix}{run.number:09d}.jsonl", part.to_bytes())
                 finished[run.number] = entries
                 self._report(progress, finished, found=found)
+
+    def _clear_abandoned(self) -> None:
+        """Remove what a killed call had begun to write: open uploads in a bucket, temporary files in a directory."""
+        for directory in (self._location.prefix, self._location.parts_prefix):
+            store, prefix = self._location.narrowed(self._store, directory)
+            # Who may write need not be allowed to list uploads; then a bucket's own rules have to remove them.
+            with suppress(PermissionDeniedError, UnsupportedError, NotFoundError):
+                for upload in list(store.list_uploads(prefix)):
+                    store.abort_upload(upload)
 
     def _report(
         self,

@@ -84,6 +84,8 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
         process.wait()
     wait_for_the_end_of(session=process.pid)
     assert not (tmp_path / "set.manifest.jsonl").exists()
+    # Whether the kill hit a write is up to chance; here is what one leaves.
+    (tmp_path / "set" / ".torchbucket-01234567-000000099.jpg").write_bytes(b"half")
     reports = list[ProgressReport]()
     spec = DatasetSpec(num_samples=3000, sample_size_bytes=8192)
     manifest = ensure_dataset(uri, spec, lock_directory=tmp_path, progress=reports.append)
