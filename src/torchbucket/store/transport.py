@@ -399,7 +399,11 @@ class _Loop:
             if request.once:
                 setopt(pycurl.FRESH_CONNECT, 1)
         setopt(pycurl.URL, request.url)
-        setopt(pycurl.HTTPHEADER, request.headers)
+        if request.headers:
+            setopt(pycurl.HTTPHEADER, request.headers)
+        else:
+            # An empty list would leave the headers of the handle's previous request in place, its range among them.
+            curl.unsetopt(pycurl.HTTPHEADER)
         setopt(pycurl.TIMEOUT_MS, left_ms)
         setopt(pycurl.HEADERFUNCTION, attempt.lines.append)
         setopt(pycurl.WRITEFUNCTION, attempt.operation.sink(attempt.lines))
