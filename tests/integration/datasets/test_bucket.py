@@ -55,14 +55,15 @@ def moto() -> Iterator[str]:
     server.stop()
 
 
-def config_of(endpoint: str) -> StoreConfig:
-    return StoreConfig(endpoint=endpoint, region="us-east-1")
+def config_of(endpoint: str, *, anonymous: bool = False) -> StoreConfig:
+    return StoreConfig(endpoint=endpoint, region="us-east-1", anonymous=anonymous)
 
 
-@pytest.fixture(params=["testbed", "moto"])
+@pytest.fixture(params=["testbed", "testbed anonymous", "moto"])
 def config(request) -> StoreConfig:
-    found = request.getfixturevalue(request.param)
-    return config_of(found if isinstance(found, str) else found.s3_endpoint)
+    server, *anonymous = request.param.split()
+    found = request.getfixturevalue(server)
+    return config_of(found if isinstance(found, str) else found.s3_endpoint, anonymous=bool(anonymous))
 
 
 def filled(config: StoreConfig, bodies: dict[str, bytes]) -> str:
