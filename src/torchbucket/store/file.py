@@ -189,12 +189,14 @@ class FileStore(BaseStore):
         if reason:
             raise self._unsupported(key, f"its key has {reason}, which a directory of files cannot hold; rename it")
         plain = os.path.join(self._real_root, *segments)  # noqa: PTH118  # pathlib would cost more than the read
-        real = os.path.realpath(plain)
+        if follow:
+            real = os.path.realpath(plain)
+        else:
+            # A write replaces, and a delete removes, what has the name itself, be it a link.
+            real = os.path.join(os.path.realpath(os.path.dirname(plain)), segments[-1])  # noqa: PTH118, PTH120
         if os.path.commonpath((self._real_root, real)) != self._real_root:
-            raise self._unsupported(
-                key, "a link on its path leads out of the store's root; open the link's target instead"
-            )
-        return real if follow else os.path.join(os.path.realpath(os.path.dirname(plain)), segments[-1])  # noqa: PTH118, PTH120
+            raise self._unsupported(key, "a link on its path leads out of the store's root; open its target instead")
+        return real
 
     def _unsupported(self, key: str, why: str) -> UnsupportedError:
         return UnsupportedError(f"{self.address(key)}: {why}", operation="path", uri=self.address(key))

@@ -58,8 +58,6 @@ class _Walk:
         """Yield the files of the directory ``base``, which is empty or ends with a slash, and of those in it."""
         for name, is_directory, entry in self._entries(base):
             key = base + name.decode()
-            if not key.startswith(self.prefix) and not self.prefix.startswith(key):
-                continue
             if is_directory:
                 # All keys below come before the start unless they are after it or share this beginning with it.
                 first = key_bytes(key)
@@ -82,6 +80,9 @@ class _Walk:
                         name = entry.name.encode()
                     except UnicodeEncodeError:
                         raise self._unsupported(base, entry.name, "its name is not UTF-8; rename it") from None
+                    key = base + entry.name
+                    if not key.startswith(self.prefix) and not self.prefix.startswith(key + "/"):
+                        continue
                     if entry.name.startswith(TEMPORARY_PREFIX) != self.temporaries and not entry.is_dir():
                         continue
                     if entry.is_symlink():

@@ -100,8 +100,7 @@ class ScriptedS3:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            stream = connection.makefile("rb")
+        with contextlib.suppress(OSError), connection, connection.makefile("rb") as stream:
             for seen in _requests(stream):
                 if not self._answer(connection, seen):
                     return
@@ -156,6 +155,8 @@ class ScriptedS3:
                     f"<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
                 ).encode(),
             )
+        if seen.kind == "head_bucket":
+            return 200, {}, b""
         if seen.kind == "delete_object":
             self.objects.pop(seen.key, None)
             return 204, {}, b""

@@ -1,0 +1,173 @@
+"""What is the file store's own: names it must refuse, links, temporaries, permissions and files that others change."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from torchbucket.errors import (
+    ConfigError,
+    NotFoundError,
+    ObjectChangedError,
+    PermissionDeniedError,
+    StoreError,
+    UnsupportedError,
+)
+from torchbucket.store import Store, open_store
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "outside").write_bytes(b"secret")
+    (tmp_path / "root").mkdir()
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def store(root: Path) -> Store:
+    return open_store(f"file://{root}")
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["../outside", "a/../../outside", "..", "/etc/passwd", "a\0b", "a//b", "a/", "./a", "x" * 256, ".torchbucket-x"],
+)
+def test_a_key_that_is_no_path_below_the_root_is_refused(store: Store, root: Path, key: str) -> None:
+    for call in (store.head, store.read, store.delete, lambda k: store.write(k, b"x"), lambda k: store.copy(k, "y")):
+        with pytest.raises(UnsupportedError, match="its key has"):
+            call(key)
+    assert (root.parent / "outside").read_bytes() == b"secret"
+    assert list(root.iterdir()) == []
+
+
+def test_a_link_cannot_lead_out(store: Store, root: Path) -> None:
+    (root / "link").symlink_to(root.parent / "outside")
+    (root / "up").symlink_to(root.parent)
+    for key in ("link", "up/outside"):
+        for call in (store.head, store.read):
+            with pytest.raises(UnsupportedError, match="leads out"):
+                call(key)
+    with pytest.raises(UnsupportedError, match="leads out"):
+        store.write("up/new", b"x")
+    with pytest.raises(UnsupportedError, match="out of the root"):
+        list(store.list("li"))
+    with pytest.raises(UnsupportedError, match="link to a directory"):
+        list(store.list("u"))
+    assert list(store.list("other")) == []
+    store.write("link", b"replaces the link, not what it leads to")
+    assert (root.parent / "outside").read_bytes() == b"secret"
+    store.delete("link")
+    assert (root.parent / "outside").exists()
+
+
+def test_links_inside_the_root_are_objects(store: Store, root: Path) -> None:
+    store.write("a/real", b"content")
+    (root / "link").symlink_to(root / "a" / "real")
+    assert [info.key for info in store.list()] == ["a/real", "link"]
+    assert bytes(store.read("link").data) == b"content"
+    (root / "dangling").symlink_to(root / "nowhere")
+    with pytest.raises(UnsupportedError, match="dangling"):
+        list(store.list())
+
+
+def test_a_root_behind_a_link_is_that_root(store: Store, root: Path) -> None:
+    store.write("k", b"v")
+    (root.parent / "alias").symlink_to(root)
+    assert bytes(open_store(f"file://{root.parent}/alias").read("k").data) == b"v"
+
+
+def test_a_name_cannot_be_file_and_directory(store: Store) -> None:
+    store.write("a", b"file")
+    store.write("d/x", b"")
+    for key in ("a/b", "a/b/c", "d"):
+        with pytest.raises(UnsupportedError, match="both a file and a directory"):
+            store.write(key, b"")
+    for key in ("a/b", "d"):
+        with pytest.raises(NotFoundError):
+            store.read(key)
+        with pytest.raises(NotFoundError):
+            store.head(key)
+
+
+def test_a_root_that_is_missing(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/not/yet")
+    with pytest.raises(NotFoundError, match="no such directory"):
+        list(store.list())
+    store.write("k", b"made")
+    assert (tmp_path / "not" / "yet" / "k").read_bytes() == b"made"
+
+
+def test_names_that_are_not_utf8_are_not_passed_over(store: Store, root: Path) -> None:
+    try:
+        (Path(os.fsdecode(os.fsencode(root) + b"/bad-\xff"))).write_bytes(b"")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    with pytest.raises(UnsupportedError, match="not UTF-8"):
+        list(store.list())
+
+
+def test_special_files_are_no_objects(store: Store, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    store.write("k", b"")
+    assert [info.key for info in store.list()] == ["k"]
+    with pytest.raises(NotFoundError):
+        store.read("pipe")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_refusal_by_the_system_is_named(store: Store, root: Path) -> None:
+    store.write("k", b"")
+    (root / "k").chmod(0)
+    with pytest.raises(PermissionDeniedError, match="owner and mode"):
+        store.read("k")
+
+
+def test_an_objects_mode_follows_the_umask(store: Store, root: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        store.write("k", b"")
+    finally:
+        os.umask(before)
+    assert (root / "k").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_killed_writer_leaves_an_upload_that_can_be_swept(store: Store, root: Path) -> None:
+    writer = store.open_writer("deep/er/k")
+    writer.write(b"x")
+    (upload,) = store.list_uploads("deep/")
+    assert list(store.list()) == []
+    store.abort_upload(upload)
+    assert list(root.iterdir()) == []
+    with pytest.raises(StoreError):
+        writer.close()
+    with pytest.raises(StoreError, match="no open upload"):
+        store.abort_upload(type(upload)(key="k", upload_id="../outside"))
+
+
+def test_long_names_have_temporaries_that_fit(store: Store) -> None:
+    key = "ü" * 127
+    store.write(key, b"v")
+    assert [info.key for info in store.list()] == [key]
+
+
+def test_a_file_that_is_rewritten_in_place_while_it_is_read(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write("k", b"one")
+    real = os.pread
+
+    def pread(descriptor: int, length: int, offset: int) -> bytes:
+        data = real(descriptor, length, offset)
+        (root / "k").write_bytes(b"two!")
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    with pytest.raises(ObjectChangedError):
+        store.read("k")
+
+
+def test_a_copy_of_a_temporary_is_refused(store: Store) -> None:
+    with pytest.raises(ConfigError):
+        store.copy("", "k")
