@@ -168,6 +168,16 @@ def _parsed(parse: Callable[[Any], Any], words: str) -> tuple[_Test, str]:
     return accepts, words
 
 
+def _is_prefix(value: Any) -> bool:
+    # It is also the name of a directory, below cache_dir: it must not lead out of it.
+    segments = str(value).removesuffix("/").split("/")
+    if not isinstance(value, str) or any(segment in ("", ".", "..") for segment in segments) or "\0" in value:
+        raise ValueError(
+            "expected null or the beginning of a key, such as datasets/photos, without . or .. or // in it"
+        )
+    return True
+
+
 _PLAIN_NAME = _matching(_NAME, "a name of letters, digits and ._+- that begins with a letter or digit")
 _DOTTED_PATH = _matching(_DOTTED, "the dotted path of a class, such as my_module.MyClient")
 
@@ -186,6 +196,7 @@ _RULES: Final[Mapping[str, tuple[_Test, str]]] = {
     "data.name": _PLAIN_NAME,
     "data.num_samples": _parsed(parse_count, "a whole number such as 2000 or 100k"),
     "data.sample_size": _parsed(parse_size, "a size such as 100KiB or 1MiB"),
+    "data.prefix": (lambda value: value is None or _is_prefix(value), "null or the beginning of a key"),
     "data.resolution": (
         lambda value: value is None or bool(parse_resolution(value)),
         "null or WIDTHxHEIGHT in pixels, such as 256x256",

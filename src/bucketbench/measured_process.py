@@ -21,7 +21,8 @@ from bucketbench.job import LOG_FILE, PROGRESS_FILE
 __all__ = ["ProcessEnd", "run_measured_process"]
 
 _PROGRESS_S: Final = 1.0  # the measured process leaves word no more often
-_DUMP_S: Final = 1.0  # what a process that is stuck gets to write where it is
+_DUMP_S: Final = 0.2  # what a process that is stuck gets to write where it is; it takes a millisecond
+_DUMPED_PROCESSES: Final = 10  # the workers of a job do the same work, so that more would tell nothing new
 _REAP_S: Final = 10.0  # a killed process is gone in milliseconds, unless the kernel holds it in an I/O call
 
 
@@ -115,11 +116,17 @@ def _show_progress(directory: Path, on_progress: Callable[[dict[str, Any]], None
 
 
 def _ask_where(process: subprocess.Popen[bytes]) -> None:
-    # faulthandler is registered for it in the measured process; if it is not yet, the signal ends the process anyway.
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGUSR1)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=_DUMP_S)
+    """Have the process and its workers write where they are into the log.
+
+    faulthandler is registered for the signal in the measured process, and so in workers forked from it. It ends any other
+    process, and that is about to be killed anyway. They are asked one by one, since they write to the same file.
+    """
+    with contextlib.suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(process.pid)
+        for member in [leader, *leader.children(recursive=True)][:_DUMPED_PROCESSES]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.send_signal(signal.SIGUSR1)
+            time.sleep(_DUMP_S)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 from filelock import FileLock
 
 from bucketbench.clients.protocol import Target
-from bucketbench.datagen import DatagenError, Manifest, ensure_dataset, progress_on, read_manifest
+from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ensure_dataset, progress_on, read_manifest
 from bucketbench.environment import TESTBED_REGION, measured_environment
 from bucketbench.errors import PreflightError, UsageError
 from bucketbench.job import JOB_FILE, LOG_FILE, OPERATIONS_FILE, OUTCOME_FILE, Job, LocalCopy
@@ -35,6 +35,9 @@ from bucketbench.testbed.launch import RunningTestbed, TestbedError, launch_test
 __all__ = ["Sweep", "say"]
 
 _PROGRESS_INTERVAL_S: Final = 10.0  # a job that takes longer says now and then how far it is
+
+_DESCRIBED: Final = ("num_samples", "sample_size_bytes", "size_distribution", "image_format", "resolution", "seed")
+"""What of a data set's description is in the results' parameters."""
 
 
 class Sweep:
@@ -243,7 +246,9 @@ def say(line: str) -> None:
 
 def _dataset(point: JobSettings, target: Target, options: Mapping[str, Any]) -> Manifest:
     if not point.config["data"]["generate"]:
-        return read_manifest(target.uri, **options)
+        manifest = read_manifest(target.uri, **options)
+        _check_described(target.uri, actual=manifest.spec, configured=point.dataset_spec)
+        return manifest
     try:
         with progress_on(title=f"data set {target.uri}") as progress:
             return ensure_dataset(
@@ -254,6 +259,28 @@ def _dataset(point: JobSettings, target: Target, options: Mapping[str, Any]) -> 
         raise UsageError(
             f"the data set {target.uri} could not be made: {error} ({free_mib} MiB are free in {point.cache_directory})"
         ) from error
+
+
+def _check_described(uri: str, *, actual: DatasetSpec, configured: DatasetSpec) -> None:
+    """Raise where results would say of a data set that was found what is not true of it."""
+    if actual.shard_size_bytes is not None:
+        raise PreflightError(f"{uri} consists of tar shards; the dataset scenario reads one sample an object")
+    different = [
+        f"data.{name.removesuffix('_bytes')}={_override_value(value)}"
+        for name, value in actual.to_json().items()
+        if name in _DESCRIBED and value != configured.to_json()[name]
+    ]
+    if different:
+        raise PreflightError(
+            f"{uri} was generated with other values than the configuration has, and the results would be mislabelled: "
+            f"add {' '.join(different)}"
+        )
+
+
+def _override_value(value: Any) -> str:
+    if value is None:
+        return "null"
+    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _summary(results: Mapping[str, Any]) -> str:

@@ -140,11 +140,22 @@ class Killed(Good):
         return super().dataset(target)
 
 
+class _Stuck(_Files):
+    def __getitem__(self, index):
+        if index == 13:
+            time.sleep(600)
+        return super().__getitem__(index)
+
+
 class Hangs(Good):
+    """A worker hangs, and a process in a session of its own would stay."""
+
+    files = _Stuck
+
     def dataset(self, target):
         marker = os.environ["BUCKETBENCH_TEST_MARKER"]
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", marker], start_new_session=True)
-        time.sleep(600)
+        return super().dataset(target)
 
 
 class TellsSecrets(Good):

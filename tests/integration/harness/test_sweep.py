@@ -87,6 +87,21 @@ def test_the_second_sweep_finds_the_data_made(place: Workplace) -> None:
     assert second.results["command"][-1] == "+disambiguator=again"
 
 
+def test_data_that_are_not_as_described_are_refused(place: Workplace) -> None:
+    made = place.run("repeat=0", "client=Good", "data.prefix=mine")
+    assert made.status == 0, made.err
+    found = place.run("repeat=0", "client=Good", "data.prefix=mine", "data.generate=false")
+    assert found.status == 0, found.err
+    wrong = place.run("repeat=0", "client=Good", "data.prefix=mine", "data.generate=false", "data.num_samples=25")
+    assert wrong.status == 2
+    assert f"add data.num_samples={SAMPLES}" in wrong.err
+    absent = place.run("repeat=0", "client=Good", "data.prefix=other", "data.generate=false")
+    assert absent.status == 2
+    assert "other" in absent.err
+    assert "Traceback" not in wrong.err + absent.err
+    assert len(place.runs()) == 2
+
+
 def test_two_sweeps_at_once_do_not_disturb_each_other(place: Workplace) -> None:
     sweeps = [place.start("repeat=range(2)", "client=Good,boto3") for _ in range(2)]
     said = [sweep.communicate(timeout=200) for sweep in sweeps]

@@ -31,6 +31,8 @@ MISTAKES = {
     "data.sample_size=100M": ["data.sample_size=100M", "100MiB"],
     "data.num_samples=some": ["data.num_samples=some", "100k"],
     "data.resolution=big": ["data.resolution=big", "256x256"],
+    "data.prefix=../../outside": ["data.prefix=../../outside", "beginning of a key"],
+    "data.prefix=/absolute": ["data.prefix=/absolute", "beginning of a key"],
     "data.image_format=gif": ["image_format", "jpeg"],
     "network.first_byte_s=-1": ["first_byte_s", "-1"],
     "+network.latency=1": ["latency", "first_byte_s"],

@@ -114,7 +114,7 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
             pin_memory=False, shuffle=True,
         ),
         epochs=1, warmup_samples=0, seed=0, device="cpu", admin_url=None,
-        local_copy=LocalCopy(directory="/d", spec=None),
+        local_copy=LocalCopy(directory="/d", spec={"num_samples": 3}),
     )  # fmt: skip
     job.write(tmp_path)
     assert Job.read(tmp_path) == job
