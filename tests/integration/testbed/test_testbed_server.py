@@ -77,6 +77,31 @@ def test_both_ways_of_answering_a_get_give_the_same(
     assert plain[1].keys() == ordinary[1].keys()
 
 
+SIGNED = "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=a%2Fb&X-Amz-Date=1&X-Amz-Expires=9&X-Amz-Signature=0f"
+
+
+@pytest.mark.parametrize("query", ["", "?x-id=GetObject", SIGNED, "?AWSAccessKeyId=a&Signature=b%3D&Expires=1"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x_amz_checksum_mode": "ENABLED"},
+        {"x_amz_checksum_mode": "ENABLED", "Range": "bytes=1-3"},
+        {"If_Match": '"5d41402abc4b2a76b9719d911017c592"'},
+        {"If_Match": '"00000000000000000000000000000000"'},
+    ],
+)
+def test_what_clients_add_to_a_get_is_answered_alike_both_ways(
+    connection: http.client.HTTPConnection, query: str, headers: dict[str, str]
+) -> None:
+    path = f"/{BUCKET}/hello"
+    assert ask(connection, "PUT", path, b"hello", x_amz_checksum_crc32="NhCmhg==")[0] == 200
+    plain = ask(connection, "GET", path + query, **headers)
+    ordinary = ask(connection, "GET", path + query, X_Unknown="makes a request not plain", **headers)
+    assert plain[0] == ordinary[0] == (412 if "00000" in headers.get("If_Match", "") else plain[0])
+    assert plain[1].keys() == ordinary[1].keys()
+    assert ("x-amz-checksum-crc32" in plain[1]) == (headers == {"x_amz_checksum_mode": "ENABLED"})
+
+
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("kept", [False, True])
 def test_large_objects_arrive_whole_however_slowly_they_are_read(tls: bool, kept: bool, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ What is recognised here is answered as `reading.get_object` would answer it; wha
 another subresource, a missing key, an unusual header) is left to the dialect's ordinary way.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from bucketbench.testbed.objects import Buckets
 from bucketbench.testbed.s3.addressing import address, bucket_in_host
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range, content_range
-from bucketbench.testbed.s3.reading import object_head
+from bucketbench.testbed.s3.reading import checksum_response_headers, object_head
 
 __all__ = ["PlainGet", "PlainGets"]
 
@@ -20,7 +21,11 @@ _WITHOUT_EFFECT = frozenset(
     b"accept accept-encoding amz-sdk-invocation-id amz-sdk-request authorization cache-control connection user-agent"
     b" x-amz-content-sha256 x-amz-date x-amz-security-token x-amz-user-agent".split()
 )
-"""Headers that change nothing in the answer to a GET. Any other but Host and Range makes a request not plain."""
+"""Headers that change nothing in the answer to a GET. Any other but those that `find` names makes it not plain."""
+
+_SIGNATURE = re.compile(rb"(?:(?:x-amz-[a-z-]+|awsaccesskeyid|signature|expires|x-id)=[^&]*(?:&|$))*", re.IGNORECASE)
+"""The query of a presigned address (version 4 or 2), and what AWS SDKs append to name the operation: nothing in it
+changes the answer."""
 
 _KNOWN_PATHS_LIMIT = 100_000
 """Decoded paths kept; at 200 bytes each they take 20 MiB. *Source*: ours."""
@@ -53,20 +58,27 @@ class PlainGets:
     def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
         """Returns the answer for a request target and headers (names in lower case), or None where the request is not
         plain."""
-        range_header, host = None, b""
+        range_header, if_match, host, checksums = None, None, b"", False
         for name, value in headers:
             if name == b"range":
                 range_header = value
+            elif name == b"if-match":
+                if_match = value
+            elif name == b"x-amz-checksum-mode":
+                checksums = value.upper() == b"ENABLED"
             elif name == b"host":
                 host = value
             elif name not in _WITHOUT_EFFECT:
                 return None
         if not self._is_path_style(host):
             return None
-        names = self._addresses.get(target) or self._address(target)
+        path, _, query = target.partition(b"?")
+        if query and not _SIGNATURE.fullmatch(query):
+            return None
+        names = self._addresses.get(path) or self._address(path)
         bucket = self._buckets.find(names[0]) if names else None
         found = bucket.objects.get(names[1]) if bucket and names else None
-        if found is None:
+        if found is None or (if_match is not None and if_match != b'"%s"' % found.etag.encode()):
             return None
         size_bytes, span = found.size_bytes, None
         if range_header is not None:
@@ -77,6 +89,8 @@ class PlainGets:
         start, stop = span or (0, size_bytes)
         if span is None:
             head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n" % (object_head(found), size_bytes)
+            if checksums:
+                head += b"".join(b"%s: %s\r\n" % header for header in checksum_response_headers(found))
         else:
             head = b"HTTP/1.1 206 Partial Content\r\n%scontent-range: %s\r\ncontent-length: %d\r\n" % (
                 object_head(found),
@@ -96,10 +110,7 @@ class PlainGets:
                 self._path_style[host] = known
         return known
 
-    def _address(self, target: bytes) -> tuple[str, str] | None:
-        path, question, query = target.partition(b"?")
-        if question and query != b"x-id=GetObject":  # What AWS SDKs append to name the operation.
-            return None
+    def _address(self, path: bytes) -> tuple[str, str] | None:
         try:
             names = address(path, "", ())
         except S3Error:
@@ -108,5 +119,5 @@ class PlainGets:
             return None
         if len(self._addresses) >= _KNOWN_PATHS_LIMIT:
             self._addresses.clear()
-        self._addresses[target] = names
+        self._addresses[path] = names
         return names

@@ -12,7 +12,7 @@ from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range, content_range
 from bucketbench.testbed.s3.xml import document, element
 
-__all__ = ["get_object", "get_object_attributes", "object_head", "object_headers"]
+__all__ = ["checksum_response_headers", "get_object", "get_object_attributes", "object_head", "object_headers"]
 
 _OVERRIDES = {
     "response-content-type": "content-type",
