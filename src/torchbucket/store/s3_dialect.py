@@ -32,7 +32,7 @@ _GIB: Final = 1 << 30
 class S3Dialect:
     """Speaks S3 to one bucket: every request is signed anew for each attempt.
 
-    Bodies are covered by a CRC-32 that the server checks (0.26 CPU s a GiB, a fifth of an MD5's cost) and that it
+    Bodies are covered by a CRC-32 that the server checks (0.26 CPU s a GiB, a fifth of what an MD5 costs) and that it
     repeats in its answer, and not by the signature's hash. Control documents are hashed.
     *Source* of the limits: S3 user guide, "Multipart upload limits" and CopyObject's page.
     """
@@ -65,6 +65,8 @@ class S3Dialect:
     def renew(self) -> None:
         """Replace locks in a forked child."""
         self._access.renew()
+        if self._signer is not None:
+            self._signer.renew()
 
     def address(self, key: str) -> str:
         """The object's address."""

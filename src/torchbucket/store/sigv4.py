@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import threading
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 __all__ = ["EMPTY_SHA256", "UNSIGNED_PAYLOAD", "Credentials", "Signer", "canonical_query"]
 
@@ -44,13 +48,18 @@ def canonical_query(parameters: dict[str, str]) -> str:
 
 
 class Signer:
-    """Signs requests to one region. Safe for use by several threads: a race costs at most one more derivation."""
+    """Signs requests to one region. Safe for use by several threads; ``renew`` it in a forked child."""
 
     def __init__(self, region: str) -> None:
         self._region = region
+        self._lock = threading.Lock()
         self._scope_of: tuple[str, Credentials] | None = None
         self._scope = ""
-        self._key = b""
+        self._inner = self._outer = hashlib.sha256()
+
+    def renew(self) -> None:
+        """Replace the lock, which the parent may have held."""
+        self._lock = threading.Lock()
 
     def sign(
         self,
@@ -78,7 +87,7 @@ class Signer:
         """
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_s))
         day = stamp[:8]
-        scope, key = self._day_key(day, credentials)
+        scope, inner, outer = self._day_key(day, credentials)
         signed = {"host": host, **headers, "x-amz-content-sha256": payload_sha256, "x-amz-date": stamp}
         if credentials.token is not None:
             signed["x-amz-security-token"] = credentials.token
@@ -87,7 +96,9 @@ class Signer:
         joined = ";".join(names)
         canonical = f"{method}\n{path}\n{query}\n{lines}\n{joined}\n{payload_sha256}"
         text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        signature = hmac.digest(key, text.encode(), "sha256").hex()
+        inner.update(text.encode())
+        outer.update(inner.digest())
+        signature = outer.hexdigest()
         sent = [f"{name}: {signed[name]}" for name in names if name != "host"]
         sent.append(
             f"Authorization: AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, SignedHeaders={joined}, "
@@ -95,16 +106,23 @@ class Signer:
         )
         return sent
 
-    def _day_key(self, day: str, credentials: Credentials) -> tuple[str, bytes]:
-        known, scope, key = self._scope_of, self._scope, self._key
-        if known is not None and known[0] == day and known[1] is credentials:
-            return scope, key
-        key = f"AWS4{credentials.secret_key}".encode()
-        for part in (day, self._region, "s3", "aws4_request"):
-            key = hmac.digest(key, part.encode(), "sha256")
-        scope = f"{day}/{self._region}/s3/aws4_request"
-        self._scope_of, self._scope, self._key = (day, credentials), scope, key
-        return scope, key
+    def _day_key(self, day: str, credentials: Credentials) -> tuple[str, _Hash, _Hash]:
+        """The scope and the two halves of an HMAC with the day's key, ready to be used once.
+
+        Copies of the prepared halves cost a tenth of a new HMAC, which would be a third of the whole signature.
+        *Source* of the construction: RFC 2104.
+        """
+        with self._lock:
+            if self._scope_of is None or self._scope_of[0] != day or self._scope_of[1] is not credentials:
+                key = f"AWS4{credentials.secret_key}".encode()
+                for part in (day, self._region, "s3", "aws4_request"):
+                    key = hmac.digest(key, part.encode(), "sha256")
+                block = key.ljust(64, b"\0")
+                self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
+                self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+                self._scope = f"{day}/{self._region}/s3/aws4_request"
+                self._scope_of = (day, credentials)
+            return self._scope, self._inner.copy(), self._outer.copy()
 
 
 def _trim(value: str) -> str:
