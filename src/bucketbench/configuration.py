@@ -19,6 +19,7 @@ from bucketbench.errors import ConfigurationError
 from bucketbench.units import parse_count, parse_resolution, parse_size
 
 __all__ = [
+    "MAX_EPOCHS",
     "MISSING",
     "START_METHODS",
     "ClientConfig",
@@ -35,6 +36,7 @@ MISSING: Final = "???"
 
 START_METHODS: Final = ("auto", "fork", "forkserver", "spawn")
 DEVICES: Final = ("auto", "cpu", "cuda")
+MAX_EPOCHS: Final = 10_000
 ROLES: Final = ("contestant", "reference")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", re.ASCII)
@@ -124,7 +126,8 @@ class DatasetConfig:
     client: ClientConfig = field(default_factory=ClientConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     dataloader: DataloaderConfig = field(default_factory=DataloaderConfig)
-    epochs: int = 1
+    epochs: Any = "auto"
+    min_measured_s: float = 1.0
     warmup_samples: int = 32
     repeat: int = 0
     disambiguator: Optional[str] = None
@@ -182,7 +185,11 @@ _PLAIN_NAME = _matching(_NAME, "a name of letters, digits and ._+- that begins w
 _DOTTED_PATH = _matching(_DOTTED, "the dotted path of a class, such as my_module.MyClient")
 
 _RULES: Final[Mapping[str, tuple[_Test, str]]] = {
-    "epochs": _whole(1, 10_000),
+    "epochs": (
+        lambda value: value == "auto" or _whole(1, MAX_EPOCHS)[0](value),
+        f"auto, or a whole number from 1 to {MAX_EPOCHS}",
+    ),
+    "min_measured_s": _positive(86_400),
     "warmup_samples": _whole(0, 10**9),
     "repeat": _whole(0, 10_000),
     "disambiguator": (lambda v: v is None or _NAME.fullmatch(v) is not None, _PLAIN_NAME[1]),

@@ -105,7 +105,8 @@ class Job:
         target: where the data lie.
         samples_file: absolute path of the JSON lines that list every sample's key, size and XXH3-128.
         loader: the DataLoader's settings.
-        epochs: number of measured passes over the data.
+        epochs: number of measured passes over the data, None for as many as ``min_measured_s`` takes.
+        min_measured_s: seconds that the passes take together at least, where ``epochs`` is None.
         warmup_samples: length of the pass before them, which is not measured; 0 for none.
         seed: seed of the order of samples, and of a model's weights.
         device: ``auto``, ``cpu`` or ``cuda``.
@@ -119,7 +120,8 @@ class Job:
     target: Target
     samples_file: str
     loader: LoaderSettings
-    epochs: int
+    epochs: int | None
+    min_measured_s: float
     warmup_samples: int
     seed: int
     device: str

@@ -118,8 +118,8 @@ def _show_progress(directory: Path, on_progress: Callable[[dict[str, Any]], None
 def _ask_where(process: subprocess.Popen[bytes]) -> None:
     """Have the process and its workers write where they are into the log.
 
-    faulthandler is registered for the signal in the measured process, and so in workers forked from it. It ends any other
-    process, and that is about to be killed anyway. They are asked one by one, since they write to the same file.
+    faulthandler is registered for the signal in the measured process, and so in workers forked from it. It ends any
+    other process, and that is about to be killed anyway. They are asked one by one: they write to the same file.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         leader = psutil.Process(process.pid)

@@ -137,6 +137,7 @@ class JobSettings:
             "tls": config["target"]["tls"],
             "model": self.model.name,
             "epochs": config["epochs"],
+            "min_measured_s": config["min_measured_s"] if config["epochs"] == "auto" else None,
             "warmup_samples": config["warmup_samples"],
             "data.name": config["data"]["name"],
             "data.num_samples": spec.num_samples,

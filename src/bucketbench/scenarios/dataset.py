@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 
 from bucketbench.components import build
+from bucketbench.configuration import MAX_EPOCHS
 from bucketbench.job import Job
 from bucketbench.models.protocol import Model
 from bucketbench.records import Operation, OperationKind, Phase
@@ -101,8 +102,7 @@ def run(job: Job, recorder: Recorder) -> Measurement:
     passes.record(OperationKind.INDEX, index_started_s - built_s, indexed_s)
     passes.warm_up()
     with ServerDifference(job.admin_url, ca_bundle=job.target.ca_bundle) as server:
-        for epoch in range(job.epochs):
-            passes.measure(epoch)
+        passes.measure_all()
     return Measurement(
         verification=passes.ledger.counts(),
         server=server.counts,
@@ -159,11 +159,20 @@ class _Passes:
             del batch
         self._recorder.flush()
 
-    def measure(self, epoch: int) -> None:
-        """Read every sample once, and record it."""
+    def measure_all(self) -> None:
+        """Measure as many epochs as were asked for, or as it takes to measure for ``min_measured_s``."""
+        epochs = self._job.epochs
+        measured_s = 0.0
+        for epoch in range(MAX_EPOCHS if epochs is None else epochs):
+            measured_s += self._measure(epoch)
+            if epochs is None and measured_s >= self._job.min_measured_s:
+                return
+
+    def _measure(self, epoch: int) -> float:
+        """Read every sample once, record it, and return how many seconds that took."""
         self._phase = Phase.MEASURE
         self._epoch = epoch
-        stage = f"epoch {epoch + 1} of {self._job.epochs}"
+        stage = f"epoch {epoch + 1}" + ("" if self._job.epochs is None else f" of {self._job.epochs}")
         samples = 0
         # Right outside the epoch on both sides: the sampling itself is no part of it.
         self._recorder.mark_edge()
@@ -183,6 +192,7 @@ class _Passes:
         self.record(OperationKind.EPOCH, started_s, ended_s, samples=samples)
         self.ledger.close_epoch()
         self._recorder.flush()
+        return ended_s - started_s
 
     def _loop(
         self, batches: Iterator[MeteredBatch], *, stage: str, total: int, began_s: float | None = None

@@ -20,6 +20,7 @@ SMALL = [
     "dataloader.batch_size=4",
     "warmup_samples=4",
     "network=none",
+    "epochs=1",
 ]
 MARKER = "BUCKETBENCH_TEST_MARKER"
 

@@ -48,6 +48,19 @@ def test_auto_spares_a_client_that_does_not_survive_a_fork(place: Workplace) -> 
     assert done.job("NotForkSafe")["details"]["start_method"] == "forkserver"
 
 
+def test_a_fast_client_is_measured_for_long_enough(place: Workplace) -> None:
+    done = place.run("repeat=0", "client=Good,GoodIterable", "epochs=auto", "min_measured_s=0.5")
+    assert done.status == 0, done.err
+    for job in done.results["jobs"]:
+        figures = job["figures"]
+        assert figures["wall_s"]["value"] >= 0.5
+        epochs, rest = divmod(job["verification"]["checked"], SAMPLES)
+        assert rest == 0
+        assert epochs > 1
+        assert figures["samples"]["value"] == epochs * SAMPLES
+        assert job["parameters"]["epochs"] == "auto"
+
+
 def test_records_tell_warm_up_from_measurement(place: Workplace) -> None:
     done = place.run("repeat=0", "client=Good", "epochs=2")
     assert done.directory is not None, done.err

@@ -23,6 +23,7 @@ MISTAKES = {
     "target.bukket=x": ["target.bukket", "did you mean target.bucket?"],
     "target=s3": ["target.bucket", "must be set", "target.bucket=VALUE"],
     "epochs=0": ["epochs=0", "from 1"],
+    "min_measured_s=0": ["min_measured_s=0", "above 0"],
     "epochs=many": ["epochs", "many"],
     "dataloader.num_workers=-1": ["dataloader.num_workers=-1", "from 0"],
     "dataloader.num_workers=0,many": ["dataloader.num_workers", "many"],

@@ -113,7 +113,7 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
             num_workers=1, batch_size=2, prefetch_factor=2, start_method="auto", persistent_workers=True,
             pin_memory=False, shuffle=True,
         ),
-        epochs=1, warmup_samples=0, seed=0, device="cpu", admin_url=None,
+        epochs=None, min_measured_s=1.0, warmup_samples=0, seed=0, device="cpu", admin_url=None,
         local_copy=LocalCopy(directory="/d", spec={"num_samples": 3}),
     )  # fmt: skip
     job.write(tmp_path)
