@@ -37,7 +37,7 @@ MISSING: Final = "???"
 START_METHODS: Final = ("auto", "fork", "forkserver", "spawn")
 DEVICES: Final = ("auto", "cpu", "cuda")
 MAX_EPOCHS: Final = 10_000
-ROLES: Final = ("contestant", "reference")
+ROLES: Final = ("contestant", "reference", "ceiling")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", re.ASCII)
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+", re.ASCII)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 
 __all__ = ["versions_of"]
@@ -20,7 +20,7 @@ def versions_of(import_names: Iterable[str]) -> dict[str, str]:
     """
     names = sorted({name.split(".")[0] for name in import_names} | {"torchbucket"})
     versions = {"python": platform.python_version()}
-    distributions: dict[str, list[str]] | None = None
+    distributions: Mapping[str, list[str]] | None = None
     for name in names:
         try:
             versions[name] = metadata.version(name)

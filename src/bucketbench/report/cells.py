@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bucketbench.report.sections import Entry, Section
-from bucketbench.statistics import FigureSummary, Role, Status
+from bucketbench.statistics import FigureSummary, Status
 
 __all__ = ["LEGEND", "NOT_AVAILABLE", "columns", "texts"]
 
@@ -31,7 +31,7 @@ def texts(entry: Entry, headings: Sequence[str]) -> list[str]:
     """What stands in the row of a client, in the order of the headings."""
     figures = entry.summary.figures
     texts_by_heading = {
-        "client": entry.summary.client + (" (reference)" if entry.summary.role is Role.REFERENCE else ""),
+        "client": entry.summary.client + ("" if entry.summary.role.competes else f" ({entry.summary.role})"),
         "MiB/s": _with_spread(figures["throughput_mibs"]),
         _CEILING: _number(entry.percent_of_ceiling.value),
         "samples/s": _number(figures["samples_per_s"].median),

@@ -11,15 +11,12 @@ from bucketbench.records import Figure
 from bucketbench.report.runs import Run
 from bucketbench.statistics import Contest, Role, Status, Summary, hold_contest, summarise
 
-__all__ = ["CEILING_CLIENT", "Entry", "Section", "arrange", "shared_parameters"]
-
-CEILING_CLIENT = "raw"
-"""The reference whose throughput is the ceiling: a bare loop over libcurl, with nothing done to the bytes."""
+__all__ = ["Entry", "Section", "arrange", "shared_parameters"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One client in a section: its summary, and its throughput in percent of the ceiling's."""
+    """One client in a section: its summary, and its throughput in percent of the fastest ceiling's."""
 
     summary: Summary
     percent_of_ceiling: Figure
@@ -53,9 +50,8 @@ def arrange(run: Run) -> list[Section]:
     sections = []
     for summaries in groups.values():
         varying = {name: value for name, value in summaries[0].parameters.items() if name not in shared}
-        ceiling = next(
-            (entry for entry in summaries if entry.client == CEILING_CLIENT and entry.role is Role.REFERENCE), None
-        )
+        ceilings = [entry for entry in summaries if entry.role is Role.CEILING]
+        ceiling = max(ceilings, key=_throughput, default=None)
         entries = [
             Entry(summary=summary, percent_of_ceiling=_percent(summary, ceiling))
             for summary in sorted(summaries, key=_place)
@@ -75,17 +71,20 @@ def shared_parameters(run: Run) -> dict[str, Any]:
 
 
 def _place(summary: Summary) -> tuple[bool, bool, float, str]:
-    throughput = summary.figures["throughput_mibs"].median
     failed = summary.status is Status.FAILED
-    return summary.role is Role.REFERENCE, failed, -(throughput or 0.0), summary.client
+    return not summary.role.competes, failed, -_throughput(summary), summary.client
+
+
+def _throughput(summary: Summary) -> float:
+    return summary.figures["throughput_mibs"].median or 0.0
 
 
 def _percent(summary: Summary, ceiling: Summary | None) -> Figure:
     if ceiling is None:
-        return Figure(unit="%", reason=f"the ceiling client, {CEILING_CLIENT}, was not part of the run")
+        return Figure(unit="%", reason="no client with role: ceiling was part of the run")
     own, highest = summary.figures["throughput_mibs"].median, ceiling.figures["throughput_mibs"].median
     if not highest:
-        return Figure(unit="%", reason=f"the ceiling client, {CEILING_CLIENT}, has no throughput")
+        return Figure(unit="%", reason=f"the ceiling, {ceiling.client}, has no throughput")
     if own is None:
         return Figure(unit="%", reason=summary.figures["throughput_mibs"].reason)
     return Figure(unit="%", value=100 * own / highest)

@@ -14,7 +14,7 @@ from bucketbench.report.cells import LEGEND, columns, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section, arrange, shared_parameters
 from bucketbench.report.wording import heading, notes, parameter_text, verdict
-from bucketbench.statistics import Role, Status
+from bucketbench.statistics import Status
 
 __all__ = ["PLAIN_WIDTH", "print_report", "render_table"]
 
@@ -89,7 +89,7 @@ def _table(section: Section, headings: tuple[str, ...]) -> Table:
         )
     for entry in section.entries:
         won = section.contest.winner is entry.summary
-        style = "bold green" if won else "dim" if entry.summary.role is Role.REFERENCE else ""
+        style = "bold green" if won else "" if entry.summary.role.competes else "dim"
         cells = [Text(text) for text in texts(entry, headings)]
         cells[-1].stylize(_STYLES[entry.summary.status])
         table.add_row(*cells, style=style)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.report.runs import Run
-from bucketbench.report.sections import CEILING_CLIENT, Section
-from bucketbench.statistics import CONFIDENCE, MINIMUM_REPEATS, Comparison, Status, Verdict
+from bucketbench.report.sections import Section
+from bucketbench.statistics import CONFIDENCE, MINIMUM_REPEATS, Comparison, Role, Status, Verdict
 
 __all__ = ["heading", "notes", "parameter_text", "verdict"]
 
@@ -95,7 +95,7 @@ def notes(section: Section) -> list[str]:
         elif summary.status is Status.OK:
             lines.append(f"{summary.client}: takes no part in the contest, since a repeat has no throughput above 0")
     lines += _absent(section)
-    if any(entry.summary.client == CEILING_CLIENT for entry in section.entries) and all(
+    if any(entry.summary.role is Role.CEILING for entry in section.entries) and all(
         entry.percent_of_ceiling.value is None for entry in section.entries
     ):
         lines.append(f"ceiling %: n/a: {section.entries[0].percent_of_ceiling.reason}")

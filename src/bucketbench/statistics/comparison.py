@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from bucketbench.statistics.bootstrap import MINIMUM_REPEATS, Interval, ratio_interval
-from bucketbench.statistics.summary import FigureSummary, IncomparableError, Role, Status, Summary
+from bucketbench.statistics.summary import FigureSummary, IncomparableError, Status, Summary
 
 __all__ = ["Comparison", "Contest", "Verdict", "compare", "hold_contest"]
 
@@ -140,7 +140,7 @@ def hold_contest(summaries: Iterable[Summary]) -> Contest:
     names = [entry.client for entry in entries]
     if len(set(names)) != len(names):
         raise IncomparableError(f"a client takes part once, got {', '.join(sorted(names))}")
-    contestants = [entry for entry in entries if entry.role is Role.CONTESTANT]
+    contestants = [entry for entry in entries if entry.role.competes]
     eligible = [entry for entry in contestants if entry.status is Status.OK and _has_throughput(entry)]
     ranking = sorted(eligible, key=lambda entry: (-_throughput(entry), entry.client))
     margin = compare(ranking[0], ranking[1]) if len(ranking) > 1 else None

@@ -25,7 +25,13 @@ class Role(StrEnum):
     """What a client is in a comparison."""
 
     CONTESTANT = "contestant"  # may win
-    REFERENCE = "reference"  # shows what is possible, and neither wins nor loses
+    REFERENCE = "reference"  # shows what something else could do, and neither wins nor loses
+    CEILING = "ceiling"  # a reference, too: the most that the network and this machine give
+
+    @property
+    def competes(self) -> bool:
+        """Whether the client may win."""
+        return self is Role.CONTESTANT
 
 
 class Status(StrEnum):

@@ -46,7 +46,9 @@ def job(client: str, repeat: int, throughput_mibs: float | None, **changes: Any)
         "verification": {"checked": 10, "mismatched": 0, "missing": 0, "duplicated": 0},
         "versions": {},
         "host": {"cpu_model": "Abacus", "cpu_cores": 2, "memory_mib": 8192},
-        "config": {"client": {"name": client, "role": "reference" if client in ("raw", "disk") else "contestant"}},
+        "config": {
+            "client": {"name": client, "role": {"raw": "ceiling", "disk": "reference"}.get(client, "contestant")}
+        },
         "commit": "0123456789abcdef-dirty",
         **changes,
     }

@@ -42,7 +42,7 @@ def test_the_table_has_a_row_a_client_and_says_who_won(tmp_path: Path, capsys: p
     rows = [words(line) for line in text.splitlines()]
     assert ["fast", "102 ± 2.00", "50.0", "1,020", "12.3", "250", "1.50", "512", "0", "ok"] in rows
     assert ["slow", "20.4 ± 0.40", "10.0", "204", "12.3", "250", "1.50", "512", "0", "ok"] in rows
-    assert ["raw (reference)", "204 ± 4.00", "100", "2,040", "12.3", "250", "1.50", "512", "0", "ok"] in rows
+    assert ["raw (ceiling)", "204 ± 4.00", "100", "2,040", "12.3", "250", "1.50", "512", "0", "ok"] in rows
     flowing = " ".join(text.split())
     assert (
         "fast won with 5.00 times the throughput of slow (5.00 to 5.00 by bootstrap over 5 paired repeats, "
@@ -58,7 +58,7 @@ def test_the_order_is_contestants_by_throughput_then_failed_then_references(tmp_
     jobs = [job("raw", 0, 999.0), job("dead", 0, None), job("slow", 0, 1.0), job("fast", 0, 2.0)]
     text = render_table(load_run(write_run(tmp_path / "run", jobs)))
     clients = [words(line)[0] for line in text.splitlines() if words(line)[-1] in ("ok", "failed")]
-    assert clients == ["fast", "slow", "dead", "raw (reference)"]
+    assert clients == ["fast", "slow", "dead", "raw (ceiling)"]
 
 
 def test_json_has_the_promised_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +85,7 @@ def test_json_has_the_promised_names(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert rows["fast"]["margin"]["ratio"] == pytest.approx(5)
     assert rows["fast"]["percent_of_ceiling"] == pytest.approx(50)
     assert rows["slow"]["won"] is False
-    assert rows["raw"]["role"] == "reference"
+    assert rows["raw"]["role"] == "ceiling"
 
 
 def test_json_gives_null_with_the_reason_and_never_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,7 +230,7 @@ def test_a_damaged_file_is_named(
         ({"status": "fine"}, "status is 'fine', expected ok or failed"),
         ({"client": None}, "client is missing"),
         ({"repeat": "0"}, "repeat is of type str, expected int"),
-        ({"config": {"client": {"role": "judge"}}}, "role is 'judge', expected contestant or reference"),
+        ({"config": {"client": {"role": "judge"}}}, "role is 'judge', expected contestant or reference or ceiling"),
         ({"figures": {"cpu_s": 3}}, "figure cpu_s is damaged: expected an object"),
         ({"figures": {"cpu_s": {"unit": "s", "value": "3"}}}, "expected a finite number or null"),
         ({"figures": {"cpu_s": {"unit": "s", "value": float("nan")}}}, "expected a finite number or null"),
