@@ -28,7 +28,6 @@ class Subject:
     any_name: bool  # every key that S3 allows
     newlines: bool  # also those with a line feed
     shows_uploads: bool  # a write in progress is listed
-    process_wide: bool  # another process sees the same objects
 
 
 def config_for(endpoint: str, **fields: object) -> StoreConfig:
@@ -60,15 +59,19 @@ def subject(kind: str, directory: Path, endpoint: str | None) -> Iterator[Subjec
     if endpoint is not None:
         store = open_store(f"s3://{new_bucket(endpoint)}", config_for(endpoint))
         # moto's URL patterns do not match a line feed.
-        made = Subject(name=kind, store=store, any_name=True, newlines=kind != "s3-moto", shows_uploads=True, process_wide=True)
+        made = Subject(name=kind, store=store, any_name=True, newlines=kind != "s3-moto", shows_uploads=True)
     elif kind == "memory":
         store = open_store(f"memory://conformance-{next(_numbers)}")
-        made = Subject(name=kind, store=store, any_name=True, newlines=True, shows_uploads=False, process_wide=False)
+        made = Subject(name=kind, store=store, any_name=True, newlines=True, shows_uploads=False)
     else:
         root = directory / "root"
         root.mkdir()
         made = Subject(
-            name=kind, store=open_store(f"file://{root}"), any_name=False, newlines=True, shows_uploads=True, process_wide=True
+            name=kind,
+            store=open_store(f"file://{root}"),
+            any_name=False,
+            newlines=True,
+            shows_uploads=True,
         )
     try:
         yield made

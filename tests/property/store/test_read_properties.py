@@ -48,7 +48,9 @@ faults = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     start=st.integers(0, SIZE + 50),
     length=st.none() | st.integers(0, SIZE + 50),

@@ -34,7 +34,7 @@ def botocores(method: str, url: str, headers: dict[str, str], payload: str, toke
     return str(request.headers["Authorization"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     method=st.sampled_from(["GET", "PUT", "POST", "DELETE", "HEAD"]),
     key=TEXT,

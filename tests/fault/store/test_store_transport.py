@@ -1,0 +1,141 @@
+"""The loop that drives the connections: its bounds, cancelling, closing, and what happens when it fails itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import CancelledError, wait
+
+import pytest
+from scripted_s3 import Fault, ScriptedS3
+
+from torchbucket.config import MIB
+from torchbucket.errors import TransportError
+from torchbucket.store import Store
+from torchbucket.store import transport as transport_module
+
+Opened = Callable[..., Store]
+
+
+def test_no_more_requests_are_in_flight_than_allowed(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = b"x" * 1000
+    store = opened(concurrency=4)
+    futures = [store.submit_read("k") for _ in range(100)]
+    assert all(future.result(30).data == b"x" * 1000 for future in futures)
+    assert server.connections <= 4
+
+
+def test_connections_are_used_again(server: ScriptedS3, opened: Opened) -> None:
+    store = opened()
+    for number in range(10):
+        store.write(f"k{number}", b"v")
+        store.read(f"k{number}")
+        store.head(f"k{number}")
+    assert server.connections == 1
+
+
+def test_a_small_read_does_not_wait_behind_a_large_one(server: ScriptedS3, opened: Opened) -> None:
+    content = bytes(60 * MIB)
+    server.objects.update(large=content, small=b"s")
+    store = opened(concurrency=1)
+    large = store.submit_read("large", size_bytes=len(content))
+    small = store.submit_read("small", size_bytes=1)
+    assert small.result(30).data == b"s"
+    assert large.result(60).data == content
+    kinds = [seen.key for seen in server.of("get_object")]
+    assert kinds.index("small") <= 2
+    assert len(kinds) == 13
+
+
+def test_a_cancelled_read_is_never_sent(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = b"v"
+    server.faults["get_object"].append(Fault(stall_after=-1))
+    store = opened(concurrency=1, stall_timeout_s=1)
+    first = store.submit_read("k", size_bytes=1)
+    others = [store.submit_read("k", size_bytes=1) for _ in range(5)]
+    assert all(future.cancel() for future in others)
+    assert first.result(30).data == b"v"
+    with pytest.raises(CancelledError):
+        others[0].result()
+    assert server.count("get_object") == 2
+
+
+def test_a_cancelled_large_read_is_cut(server: ScriptedS3, opened: Opened) -> None:
+    content = bytes(60 * MIB)
+    server.objects["k"] = content
+    server.faults["get_object"].extend([Fault(), Fault(stall_after=1000)])
+    memory = memoryview(bytearray(len(content)))
+    store = opened(concurrency=1)
+    future = store.submit_read("k", into=memory, size_bytes=len(content))
+    assert future.cancel() is False
+    with pytest.raises(CancelledError):
+        future.result(30)
+    assert server.count("get_object") <= 3
+    server.objects["other"] = b"v"
+    server.faults["get_object"].clear()
+    assert store.read("other").data == b"v"
+
+
+def test_closing_waits_for_what_was_begun(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = b"v"
+    server.faults["get_object"].extend([Fault(status=500)] * 3)
+    store = opened()
+    futures = [store.submit_read("k") for _ in range(20)]
+    store.close()
+    assert all(future.done() and future.result().data == b"v" for future in futures)
+
+
+def test_a_loop_that_fails_takes_nobody_with_it_silently(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.objects["k"] = b"v"
+    store = opened()
+    store.read("k")
+    collect = transport_module._Loop._collect
+
+    def fail(loop: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(transport_module._Loop, "_collect", fail)
+    futures = [store.submit_read("k") for _ in range(10)]
+    wait(futures, timeout=30)
+    for future in futures:
+        with pytest.raises(TransportError, match="ZeroDivisionError"):
+            future.result(0)
+    monkeypatch.setattr(transport_module._Loop, "_collect", collect)
+    assert store.read("k").data == b"v"
+
+
+def test_a_callback_that_fails_is_one_callers_problem(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = b"v"
+    store = opened()
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    future = store.submit_read("k")
+    future.add_done_callback(fail)
+    assert future.result(30).data == b"v"
+    assert store.read("k").data == b"v"
+
+
+def test_an_untrusted_certificate_is_said_at_once() -> None:
+    from bucketbench.testbed.launch import launch_testbed
+    from torchbucket.store import StoreConfig, open_store
+
+    with launch_testbed(buckets=["data"], tls=True) as testbed:
+        store = open_store("s3://data", StoreConfig(endpoint=testbed.s3_endpoint, region="us-east-1"))
+        with pytest.raises(TransportError, match=r"not trusted.*ca_bundle") as caught:
+            store.read("k")
+        assert caught.value.attempts == 1
+        store.close()
+
+
+def test_memory_and_files_need_neither_libcurl_nor_botocore() -> None:
+    program = (
+        "import sys\nfrom torchbucket.store import open_store\n"
+        "open_store('memory://m').write('k', b'v')\nopen_store('file:///tmp')\n"
+        "assert not {'pycurl', 'botocore', 'boto3', 'lightning'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
