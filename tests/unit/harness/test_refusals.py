@@ -51,7 +51,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("override", MISTAKES)
 def test_a_wrong_override(override: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "dataset", "repeat=0", override]) == 2
+    assert main(["run", "dataset", "repeat=0", "client=boto3", override]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1, "one message, on one line"
@@ -64,7 +64,18 @@ def test_a_wrong_override(override: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_batches_beyond_the_memory_are_refused_with_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        main(["run", "dataset", "data.num_samples=100k", "data.sample_size=1GiB", "dataloader.batch_size=10000"]) == 2
+        main(
+            [
+                "run",
+                "dataset",
+                "repeat=0",
+                "client=boto3",
+                "data.num_samples=100k",
+                "data.sample_size=1GiB",
+                "dataloader.batch_size=10000",
+            ]
+        )
+        == 2
     )
     said = capsys.readouterr().err
     assert "10000 samples of 1.0 GiB" in said
