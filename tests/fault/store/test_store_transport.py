@@ -13,7 +13,7 @@ from scripted_s3 import Fault, ScriptedS3
 from torchbucket.config import MIB
 from torchbucket.errors import TransportError
 from torchbucket.store import Store
-from torchbucket.store import transport as transport_module
+from torchbucket.store.loop import Loop
 
 Opened = Callable[..., Store]
 
@@ -92,18 +92,18 @@ def test_a_loop_that_fails_takes_nobody_with_it_silently(
     server.objects["k"] = b"v"
     store = opened()
     store.read("k")
-    collect = transport_module._Loop._collect
+    collect = Loop._collect
 
     def fail(loop: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(transport_module._Loop, "_collect", fail)
+    monkeypatch.setattr(Loop, "_collect", fail)
     futures = [store.submit_read("k") for _ in range(10)]
     wait(futures, timeout=30)
     for future in futures:
         with pytest.raises(TransportError, match="ZeroDivisionError"):
             future.result(0)
-    monkeypatch.setattr(transport_module._Loop, "_collect", collect)
+    monkeypatch.setattr(Loop, "_collect", collect)
     assert store.read("k").data == b"v"
 
 
