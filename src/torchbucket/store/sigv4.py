@@ -22,8 +22,9 @@ __all__ = ["EMPTY_SHA256", "UNSIGNED_PAYLOAD", "Credentials", "Signer", "canonic
 
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
-"""Stands for a body that is not part of the signature: S3 takes it over TLS and plain HTTP alike. The signed CRC-32
-header covers such a body."""
+"""Stands for a body that is not part of the signature. The signed CRC-32 header covers it, against damage and not
+against an attacker: use TLS where one may be on the way. *Source*: S3 API Reference, "Signature Calculations for the
+Authorization Header: Transferring Payload in a Single Chunk", which asks for no scheme; other clients hash over HTTP."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
