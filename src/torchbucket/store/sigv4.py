@@ -24,7 +24,7 @@ EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
 """Stands for a body that is not part of the signature. The signed CRC-32 header covers it, against damage and not
 against an attacker: use TLS where one may be on the way. *Source*: S3 API Reference, "Signature Calculations for the
-Authorization Header: Transferring Payload in a Single Chunk", which asks for no scheme; other clients hash over HTTP."""
+Authorization Header: Transferring Payload in a Single Chunk", which asks for no scheme; other clients do hash there."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
