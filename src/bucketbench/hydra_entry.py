@@ -8,8 +8,10 @@ points checked here are the points that Hydra's sweeper runs, and a user's mista
 from __future__ import annotations
 
 import copy
+import os
 import platform
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -315,7 +317,12 @@ def _print_report(directory: Path) -> None:
     except ResultsError as error:
         say(f"no table: {error}")  # interrupted before the first job was over
         return
-    print_report(run)
+    try:
+        print_report(run)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as head, has seen enough. Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

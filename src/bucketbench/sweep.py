@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -19,7 +19,15 @@ from typing import Any, Final, Self
 from filelock import FileLock
 
 from bucketbench.clients.protocol import Target
-from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ensure_dataset, progress_on, read_manifest
+from bucketbench.datagen import (
+    DatagenError,
+    DatasetSpec,
+    Manifest,
+    ProgressReport,
+    ensure_dataset,
+    progress_on,
+    read_manifest,
+)
 from bucketbench.environment import TESTBED_REGION, measured_environment
 from bucketbench.errors import PreflightError, UsageError
 from bucketbench.job import JOB_FILE, LOG_FILE, OPERATIONS_FILE, OUTCOME_FILE, Job, LocalCopy
@@ -241,8 +249,9 @@ class Sweep:
 
 def say(line: str) -> None:
     """Write one line of progress to stderr at once; stdout is for results."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # nobody reads it any more, as after `2>&1 | head`: that must cost no job its result
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 def _dataset(point: JobSettings, target: Target, options: Mapping[str, Any]) -> Manifest:
@@ -252,8 +261,13 @@ def _dataset(point: JobSettings, target: Target, options: Mapping[str, Any]) -> 
         return manifest
     try:
         with progress_on(title=f"data set {target.uri}") as progress:
+
+            def show(report: ProgressReport) -> None:
+                with suppress(BrokenPipeError):  # as in say
+                    progress(report)
+
             return ensure_dataset(
-                target.uri, point.dataset_spec, progress=progress, lock_directory=point.cache_directory, **options
+                target.uri, point.dataset_spec, progress=show, lock_directory=point.cache_directory, **options
             )
     except OSError as error:
         free_mib = shutil.disk_usage(point.cache_directory).free >> 20

@@ -135,7 +135,10 @@ def test_an_interrupted_sweep_keeps_what_was_done(place: Workplace, number: sign
     sweep = place.start("repeat=0", "client=Good,Hangs,GoodIterable")
     _wait_until(lambda: place.runs() and (place.runs()[-1] / "1" / "job.json").exists())
     sweep.send_signal(number)
-    out, err = sweep.communicate(timeout=60)
+    try:
+        out, err = sweep.communicate(timeout=60)
+    finally:
+        sweep.kill()  # where the signal did not do what it should
     assert sweep.returncode == 130, err
     assert "Traceback" not in err
     assert "Good" in out, "the table of what was done"
@@ -154,6 +157,15 @@ def test_a_killed_sweep_leaves_its_results_and_nothing_running(place: Workplace)
     sweep.communicate(timeout=60)
     _wait_until(lambda: not place.left_over())
     assert [job["client"] for job in read_results(place.runs()[-1])["jobs"]][:1] == ["Good"]
+
+
+def test_a_reader_that_goes_away_costs_no_result(place: Workplace) -> None:
+    sweep = place.start("repeat=0", "client=Good,GoodIterable")
+    for stream in (sweep.stdout, sweep.stderr):
+        assert stream is not None
+        stream.close()
+    assert sweep.wait(timeout=100) == 0
+    assert [job["status"] for job in read_results(place.runs()[-1])["jobs"]] == ["ok", "ok"]
 
 
 def test_a_missing_bucket_is_one_message(place: Workplace) -> None:
