@@ -103,8 +103,8 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("-m", "--multirun", action="store_true", help="as in Hydra; every run is one here")
     parsed = parser.parse_intermixed_args(arguments)
 
-    from bucketbench.conf_directory import checked_config_directories
-    from bucketbench.hydra_entry import run_sweep
+    from bucketbench.configuration.directory import checked_config_directories
+    from bucketbench.sweep.entry import run_sweep
 
     directories = checked_config_directories(parsed.config_dir)
     return run_sweep(parsed.scenario, parsed.overrides, config_directories=directories)

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.job import OUTCOME_FILE, Job
+from bucketbench.provenance.versions import versions_of
 from bucketbench.scenarios import SCENARIOS
-from bucketbench.versions import versions_of
 
 __all__ = ["main", "reason_of"]
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bucketbench.configuration.settings import JobSettings
 from bucketbench.job import OPERATIONS_FILE, OUTCOME_FILE, USAGE_FILE
 from bucketbench.records import Figure, Operation, UsageSample
 from bucketbench.results.files import SCHEMA_VERSION
 from bucketbench.secrecy import redacted
-from bucketbench.settings import JobSettings
 from bucketbench.statistics import ServerCounts, job_figures, unmeasured_figures
 
 __all__ = ["cache_state", "job_results", "read_outcome"]

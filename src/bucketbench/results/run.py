@@ -28,7 +28,7 @@ class RunResults:
         command: the overrides as the user gave them.
         jobs_planned: how many jobs the sweep consists of.
         started_at: when it began.
-        host: see :func:`bucketbench.host.describe_host`.
+        host: see :func:`bucketbench.provenance.host.describe_host`.
         versions: of Python, torchbucket and Hydra in the sweep's process; each job has its own.
         commit: of this program's source, None where it is not known.
     """

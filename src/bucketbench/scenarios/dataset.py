@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 from bucketbench.components import build
-from bucketbench.configuration import MAX_EPOCHS
+from bucketbench.configuration.schema import MAX_EPOCHS
 from bucketbench.job import Job
 from bucketbench.models.protocol import Model
 from bucketbench.records import Operation, OperationKind, Phase

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bucketbench.conf_directory import find_conf_directory
-from bucketbench.hydra_entry import Composer
-from bucketbench.settings import JobSettings
+from bucketbench.configuration.directory import find_conf_directory
+from bucketbench.configuration.settings import JobSettings
+from bucketbench.sweep.entry import Composer
 
 CONF = find_conf_directory("dataset")
 GROUPS = ("target", "network", "data", "client", "model", "dataloader")
@@ -147,7 +147,7 @@ def test_a_client_may_be_given_in_line(tmp_path: Path) -> None:
 
 def test_the_sweeps_process_imports_neither_torch_nor_a_client() -> None:
     program = (
-        "import sys, bucketbench.hydra_entry, bucketbench.report.table; "
+        "import sys, bucketbench.sweep.entry, bucketbench.report.table; "
         "print(sorted({'torch', 'boto3', 'obstore', 's3torchconnector', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

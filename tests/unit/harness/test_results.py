@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from bucketbench.clients.protocol import Target
-from bucketbench.environment import measured_environment
+from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ResultsError
-from bucketbench.hydra_entry import Composer
 from bucketbench.job import Component, Job, LoaderSettings, LocalCopy
 from bucketbench.results import RUN_RESULTS_FILE, read_job_results, write_json
 from bucketbench.results.job import job_results, read_outcome
 from bucketbench.results.run import RunResults
 from bucketbench.secrecy import redacted, scrub_files, secret_keys, secret_values
-from bucketbench.settings import JobSettings
+from bucketbench.sweep.entry import Composer
+from bucketbench.sweep.environment import measured_environment
 from bucketbench.worker import reason_of
 
 

@@ -33,16 +33,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bucketbench.conf_directory import find_conf_directory
-from bucketbench.configuration import DatasetConfig
+from bucketbench.configuration.directory import find_conf_directory
+from bucketbench.configuration.schema import DatasetConfig
+from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ConfigurationError, ResultsError
-from bucketbench.host import describe_host, git_commit
-from bucketbench.hydra_messages import explained
-from bucketbench.preflight import check_sweep
+from bucketbench.provenance.host import describe_host, git_commit
 from bucketbench.results.callback import ResultsCallback
 from bucketbench.results.run import RunResults, now
-from bucketbench.settings import JobSettings
-from bucketbench.sweep import Sweep, say
+from bucketbench.sweep.messages import explained
+from bucketbench.sweep.preflight import check_sweep
+from bucketbench.sweep.run import Sweep, say
 
 __all__ = ["Composer", "run_sweep"]
 

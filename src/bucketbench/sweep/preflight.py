@@ -13,10 +13,10 @@ from typing import Final
 
 import psutil
 
+from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import PreflightError
 from bucketbench.job import Component
 from bucketbench.secrecy import secret_keys
-from bucketbench.settings import JobSettings
 from bucketbench.units import format_bytes
 
 __all__ = ["check_component", "check_fits", "check_sweep", "made_mark"]

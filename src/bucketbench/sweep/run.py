@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 from filelock import FileLock
 
 from bucketbench.clients.protocol import Target
+from bucketbench.configuration.settings import JobSettings
 from bucketbench.datagen import (
     DatagenError,
     DatasetSpec,
@@ -28,16 +29,15 @@ from bucketbench.datagen import (
     progress_on,
     read_manifest,
 )
-from bucketbench.environment import TESTBED_REGION, measured_environment
 from bucketbench.errors import PreflightError, UsageError
 from bucketbench.job import JOB_FILE, LOG_FILE, OPERATIONS_FILE, OUTCOME_FILE, Job, LocalCopy
-from bucketbench.measured_process import run_measured_process
-from bucketbench.preflight import made_mark
 from bucketbench.results.files import JOB_RESULTS_FILE, write_json
 from bucketbench.results.job import job_results, read_outcome
 from bucketbench.results.run import now
 from bucketbench.secrecy import scrub_files, secret_values
-from bucketbench.settings import JobSettings
+from bucketbench.sweep.environment import TESTBED_REGION, measured_environment
+from bucketbench.sweep.preflight import made_mark
+from bucketbench.sweep.process import run_measured_process
 from bucketbench.testbed.launch import RunningTestbed, TestbedError, launch_testbed
 
 __all__ = ["Sweep", "say"]

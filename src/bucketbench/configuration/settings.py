@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from bucketbench.configuration import check
+from bucketbench.configuration.schema import check
 from bucketbench.datagen import DatagenError, DatasetSpec
 from bucketbench.errors import ConfigurationError
 from bucketbench.job import Component, LoaderSettings

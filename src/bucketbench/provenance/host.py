@@ -30,7 +30,7 @@ def git_commit() -> str | None:
 
     None where the program was installed without its repository, or there is no git.
     """
-    repository = Path(__file__).resolve().parents[2]
+    repository = Path(__file__).resolve().parents[3]
     if not (repository / ".git").exists():
         return None  # asking git would give the commit of whatever repository the installation lies in
     try:

@@ -21,7 +21,7 @@ def find_conf_directory(scenario: str, *, current: Path | None = None) -> Path:
         ConfigurationError: none has it; the message lists where was looked and which scenarios there are.
     """
     here = Path(__file__).resolve()
-    candidates = [(current or Path.cwd()) / "conf", here.parents[2] / "conf", here.parent / "conf"]
+    candidates = [(current or Path.cwd()) / "conf", here.parents[3] / "conf", here.parents[1] / "conf"]
     for candidate in candidates:
         if (candidate / f"{scenario}.yaml").is_file():
             return candidate

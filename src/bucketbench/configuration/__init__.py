@@ -1,0 +1,1 @@
+"""The configuration of a job: its schema, where its files lie, and what a composed one says."""

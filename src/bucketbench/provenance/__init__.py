@@ -1,0 +1,1 @@
+"""What a result was measured on and with: the host, the commit and the versions."""
