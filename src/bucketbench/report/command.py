@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from bucketbench.report.markdown import render_markdown
 from bucketbench.report.rows import json_rows
 from bucketbench.report.runs import load_run, newest_run
 from bucketbench.report.table import print_report
+from bucketbench.streams import abandon
 
 __all__ = ["main"]
 
@@ -50,8 +50,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"bucketbench report: {error}\n")
         return 2
     except BrokenPipeError:
-        # The reader, such as head, has seen enough. Python would complain once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon(sys.stdout)  # the reader, such as head, has seen enough
     return 0
 
 

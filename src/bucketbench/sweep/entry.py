@@ -8,7 +8,6 @@ points checked here are the points that Hydra's sweeper runs, and a user's mista
 from __future__ import annotations
 
 import copy
-import os
 import platform
 import signal
 import sys
@@ -40,6 +39,7 @@ from bucketbench.errors import ConfigurationError, ResultsError
 from bucketbench.provenance.host import describe_host, git_commit
 from bucketbench.results.callback import ResultsCallback
 from bucketbench.results.run import RunResults, now
+from bucketbench.streams import abandon
 from bucketbench.sweep.messages import explained
 from bucketbench.sweep.preflight import check_sweep
 from bucketbench.sweep.run import Sweep, say
@@ -321,8 +321,7 @@ def _print_report(directory: Path) -> None:
         print_report(run)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, such as head, has seen enough. Python would complain once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon(sys.stdout)  # the reader, such as head, has seen enough
 
 
 @contextmanager

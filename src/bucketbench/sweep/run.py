@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -35,6 +35,7 @@ from bucketbench.results.files import JOB_RESULTS_FILE, write_json
 from bucketbench.results.job import job_results, read_outcome
 from bucketbench.results.run import now
 from bucketbench.secrecy import scrub_files, secret_values
+from bucketbench.streams import abandon
 from bucketbench.sweep.environment import TESTBED_REGION, measured_environment
 from bucketbench.sweep.preflight import made_mark
 from bucketbench.sweep.process import run_measured_process
@@ -249,9 +250,11 @@ class Sweep:
 
 def say(line: str) -> None:
     """Write one line of progress to stderr at once; stdout is for results."""
-    with suppress(OSError):  # nobody reads it any more, as after `2>&1 | head`: that must cost no job its result
+    try:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
+    except OSError:
+        abandon(sys.stderr)  # nobody reads it any more, or its disk is full: that must cost no job its result
 
 
 def _dataset(point: JobSettings, target: Target, options: Mapping[str, Any]) -> Manifest:
@@ -263,8 +266,10 @@ def _dataset(point: JobSettings, target: Target, options: Mapping[str, Any]) -> 
         with progress_on(title=f"data set {target.uri}") as progress:
 
             def show(report: ProgressReport) -> None:
-                with suppress(BrokenPipeError):  # as in say
+                try:
                     progress(report)
+                except OSError:  # as in say
+                    abandon(sys.stderr)
 
             return ensure_dataset(
                 target.uri, point.dataset_spec, progress=show, lock_directory=point.cache_directory, **options
