@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
@@ -130,12 +130,13 @@ class _Dataset:
         for run in self._runs:
             if all(planned.key in recorded and planned.key in present for planned in run.objects):
                 finished[run.number] = [recorded[planned.key] for planned in run.objects]
-        made_with = {name: version(name) for name in ("numpy", "pillow")}
+        tally = _Tally(progress, self._planned.values(), found=finished.values())
+        tally.report()
         if len(finished) == len(self._runs) and stored is not None:
-            self._report(progress, finished, found=finished)
             return stored
-        self._make(finished, progress, processes)
+        self._make(finished, tally, processes)
         entries = tuple(entry for run in self._runs for entry in finished[run.number])
+        made_with = {name: version(name) for name in ("numpy", "pillow")}
         manifest = Manifest(spec=self._spec, entries=entries, made_with=made_with)
         self._store.write(self._location.manifest_key, manifest.to_bytes())
         for info in list(self._store.list(self._location.parts_prefix)):
@@ -170,10 +171,8 @@ class _Dataset:
                 present.add(planned.key)
         return present
 
-    def _make(self, finished: dict[int, list[ManifestEntry]], progress: Progress | None, processes: int) -> None:
+    def _make(self, finished: dict[int, list[ManifestEntry]], tally: _Tally, processes: int) -> None:
         """Make the runs that are not finished and add them, recording each as it ends."""
-        found = dict(finished)
-        self._report(progress, finished, found=found)
         todo = [run for run in self._runs if run.number not in finished]
         if not todo:
             return
@@ -183,35 +182,16 @@ class _Dataset:
                 part = Manifest(spec=self._spec, entries=tuple(entries))
                 self._store.write(f"{self._location.parts_prefix}{run.number:09d}.jsonl", part.to_bytes())
                 finished[run.number] = entries
-                self._report(progress, finished, found=found)
+                tally.add(entries)
+                tally.report()
 
     def _clear_abandoned(self) -> None:
         """Remove what a killed call had begun to write: open uploads in a bucket, temporary files in a directory."""
-        for directory in (self._location.prefix, self._location.parts_prefix):
-            store, prefix = self._location.narrowed(self._store, directory)
+        for prefix in (self._location.prefix, self._location.parts_prefix):
             # Who may write need not be allowed to list uploads; then a bucket's own rules have to remove them.
             with suppress(PermissionDeniedError, UnsupportedError, NotFoundError):
-                for upload in list(store.list_uploads(prefix)):
-                    store.abort_upload(upload)
-
-    def _report(
-        self,
-        progress: Progress | None,
-        finished: dict[int, list[ManifestEntry]],
-        *,
-        found: dict[int, list[ManifestEntry]],
-    ) -> None:
-        if progress is None:
-            return
-        progress(
-            ProgressReport(
-                objects_done=sum(len(entries) for entries in finished.values()),
-                objects_total=len(self._planned),
-                bytes_done=sum(entry.size_bytes for entries in finished.values() for entry in entries),
-                bytes_total=sum(planned.size_bytes for planned in self._planned.values()),
-                objects_found=sum(len(entries) for entries in found.values()),
-            )
-        )
+                for upload in list(self._store.list_uploads(prefix)):
+                    self._store.abort_upload(upload)
 
     def _other_data_set(self, other: DatasetSpec) -> DatagenError:
         here, asked = other.to_json(), self._spec.to_json()
@@ -221,6 +201,46 @@ class _Dataset:
         return DatagenError(
             f"{self._location.uri} holds another data set: {differences}. Nothing was changed; choose another prefix, "
             f"ask for the same data set, or remove it with {self._location.address_of(self._location.manifest_key)}"
+        )
+
+
+class _Tally:
+    """What is done, added up as runs end: summed anew after each of many runs it would grow with their square."""
+
+    def __init__(
+        self,
+        progress: Progress | None,
+        planned: Iterable[PlannedObject],
+        *,
+        found: Iterable[Sequence[ManifestEntry]],
+    ) -> None:
+        self._progress = progress
+        self._objects_total = self._bytes_total = 0
+        for item in planned:
+            self._objects_total += 1
+            self._bytes_total += item.size_bytes
+        self._objects_done = self._bytes_done = 0
+        for entries in found:
+            self.add(entries)
+        self._objects_found = self._objects_done
+
+    def add(self, entries: Sequence[ManifestEntry]) -> None:
+        """Count a run's objects as done."""
+        self._objects_done += len(entries)
+        self._bytes_done += sum(entry.size_bytes for entry in entries)
+
+    def report(self) -> None:
+        """Tell the caller's progress how far it is."""
+        if self._progress is None:
+            return
+        self._progress(
+            ProgressReport(
+                objects_done=self._objects_done,
+                objects_total=self._objects_total,
+                bytes_done=self._bytes_done,
+                bytes_total=self._bytes_total,
+                objects_found=self._objects_found,
+            )
         )
 
 

@@ -92,15 +92,6 @@ class DatasetLocation:
         except (StoreError, ConfigError) as error:
             raise self.explained(error) from error
 
-    def narrowed(self, store: Store, directory: str) -> tuple[Store, str]:
-        """A store and a prefix in it that hold what ``store`` has below a directory, and as little else as may be.
-
-        A file store looks for abandoned writes in its whole root, which may be somebody's home.
-        """
-        if self.root.scheme != "file":
-            return store, directory
-        return open_store(replace(self.root, bucket=f"{self.root.bucket.rstrip('/')}/{directory.rstrip('/')}")), ""
-
     def explained(self, error: Exception) -> DatagenError:
         """A store's error as one of this package, naming the data set."""
         hint = ""

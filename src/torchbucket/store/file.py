@@ -151,7 +151,9 @@ class FileStore(BaseStore):
 
         A name above 229 bytes is cut, since the temporary's own must fit into 255.
         """
-        for key, found in list_files(self._real_root, self.uri, "", temporaries=True):
+        # A temporary lies in its target's directory, whatever its own name, so that part of the prefix bounds the walk.
+        within = prefix[: prefix.rfind("/") + 1]
+        for key, found in list_files(self._real_root, self.uri, within, temporaries=True):
             directory, _, name = key.rpartition("/")
             target = f"{directory}/" * bool(directory) + name[len(TEMPORARY_PREFIX) + 9 :]
             if target.startswith(prefix):

@@ -46,13 +46,11 @@ def list_files(
 
 class _Walk:
     def __init__(self, root: str, uri: str, prefix: str, start_after: bytes, temporaries: bool) -> None:
-        self.root, self.uri, self.prefix, self.start_after, self.temporaries = (
-            root,
-            uri,
-            prefix,
-            start_after,
-            temporaries,
-        )
+        self.root = root
+        self.uri = uri
+        self.prefix = prefix
+        self.start_after = start_after
+        self.temporaries = temporaries
 
     def below(self, base: str) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the files of the directory ``base``, which is empty or ends with a slash, and of those in it."""

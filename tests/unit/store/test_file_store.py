@@ -146,6 +146,16 @@ def test_a_killed_writer_leaves_an_upload_that_can_be_swept(store: Store, root: 
         store.abort_upload(type(upload)(key="k", upload_id="../outside"))
 
 
+def test_open_uploads_are_looked_for_below_the_prefix_only(store: Store, root: Path) -> None:
+    with store.open_writer("deep/k") as writer:
+        writer.write(b"x")
+        (root / os.fsdecode(b"\xff")).touch()  # a name that no listing of the whole root can pass over
+        assert [upload.key for upload in store.list_uploads("deep/")] == ["deep/k"]
+        assert list(store.list_uploads("deep/other")) == []
+        with pytest.raises(UnsupportedError):
+            list(store.list_uploads())
+
+
 def test_long_names_have_temporaries_that_fit(store: Store) -> None:
     key = "ü" * 127
     store.write(key, b"v")
