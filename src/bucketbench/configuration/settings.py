@@ -11,7 +11,7 @@ from bucketbench.configuration.schema import check
 from bucketbench.datagen import DatagenError, DatasetSpec
 from bucketbench.errors import ConfigurationError
 from bucketbench.job import Component, LoaderSettings
-from bucketbench.testbed.network import NetworkModel, NetworkModelError
+from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
 from bucketbench.units import parse_count, parse_resolution, parse_size
 
 __all__ = ["JobSettings"]

@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from bucketbench.testbed.admin import ADMIN_PATH
-from bucketbench.testbed.application import Application
-from bucketbench.testbed.directory import DirectoryError, DirectoryHolder
-from bucketbench.testbed.memory import MemoryHolder
-from bucketbench.testbed.network import NetworkModelError
-from bucketbench.testbed.objects import Buckets, InvalidBucketNameError
-from bucketbench.testbed.presets import load_network
-from bucketbench.testbed.server import listen, serve
-from bucketbench.testbed.tls import ThrowAwayAuthority
+from bucketbench.testbed.admin.route import ADMIN_PATH
+from bucketbench.testbed.gcs.service import GcsService
+from bucketbench.testbed.model.directory import DirectoryError, DirectoryHolder
+from bucketbench.testbed.model.memory import MemoryHolder
+from bucketbench.testbed.model.objects import Buckets, InvalidBucketNameError
+from bucketbench.testbed.network.model import NetworkModelError
+from bucketbench.testbed.network.presets import load_network
+from bucketbench.testbed.s3.service import S3Service
+from bucketbench.testbed.serving.application import Application
+from bucketbench.testbed.serving.dialect import Dialect
+from bucketbench.testbed.serving.server import listen, serve
+from bucketbench.testbed.serving.tls import ThrowAwayAuthority
 
 __all__ = ["main"]
 
@@ -36,13 +39,14 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> _Parser:
     parser = _Parser(
         prog="bucketbench testbed",
-        description="Serve S3 to any client on this machine: one line of JSON when it is ready, then until SIGTERM.",
+        description="Serve S3 and GCS to any client of this machine until SIGTERM; prints one line of JSON when ready.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; only loopback unless --allow-remote is given"
     )
-    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 for a free one")
+    parser.add_argument("--port", type=int, default=0, help="port that S3 is served on; 0 for a free one")
+    parser.add_argument("--gcs-port", type=int, default=0, help="port that GCS is served on; 0 for a free one")
     parser.add_argument(
         "--allow-remote",
         action="store_true",
@@ -79,8 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     _check_host(options.host, allow_remote=options.allow_remote)
-    if not 0 <= options.port <= 65535:
-        raise _UsageError(f"--port {options.port} is not a port; expected 0 to 65535")
+    for name, port in (("--port", options.port), ("--gcs-port", options.gcs_port)):
+        if not 0 <= port <= 65535:
+            raise _UsageError(f"{name} {port} is not a port; expected 0 to 65535")
     logging.basicConfig(
         level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
@@ -89,19 +94,21 @@ def _run(options: argparse.Namespace) -> int:
     except NetworkModelError as error:
         raise _UsageError(f"--network: {error}") from None
     buckets = _buckets(options)
-    try:
-        listener = listen(options.host, options.port)
-    except OSError as error:
-        raise _UsageError(f"cannot listen on {options.host} port {options.port}: {error.strerror or error}") from None
+    s3_listener, gcs_listener = (_listener(options.host, port) for port in (options.port, options.gcs_port))
     authority = (
         ThrowAwayAuthority(host=options.host, buckets=[bucket.name for bucket in buckets]) if options.tls else None
     )
-    application = Application(buckets, network=model, base_hosts=("localhost", options.host.lower()))
+    base_hosts = ("localhost", options.host.lower())
+    dialects: dict[int, Dialect] = {
+        _port(s3_listener): S3Service(buckets, base_hosts=base_hosts),
+        _port(gcs_listener): GcsService(buckets, base_hosts=base_hosts),
+    }
+    application = Application(buckets, dialects=dialects, network=model)
     try:
         serve(
             application,
-            listener,
-            ready=lambda: _announce(options.host, listener, authority),
+            [s3_listener, gcs_listener],
+            ready=lambda: _announce(options.host, s3_listener, gcs_listener, authority),
             certificate=str(authority.certificate) if authority else None,
             key=str(authority.key) if authority else None,
             with_parent=options.exit_with_parent,
@@ -141,12 +148,27 @@ def _buckets(options: argparse.Namespace) -> Buckets:
     return buckets
 
 
-def _announce(host: str, listener: socket.socket, authority: ThrowAwayAuthority | None) -> None:
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        return listen(host, port)
+    except OSError as error:
+        raise _UsageError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+
+
+def _port(listener: socket.socket) -> int:
+    return int(listener.getsockname()[1])
+
+
+def _announce(
+    host: str, s3_listener: socket.socket, gcs_listener: socket.socket, authority: ThrowAwayAuthority | None
+) -> None:
     """Prints the one line that says where the testbed is."""
     name = f"[{host}]" if ":" in host else host
-    endpoint = f"{'https' if authority else 'http'}://{name}:{listener.getsockname()[1]}"
+    scheme = "https" if authority else "http"
+    endpoint = f"{scheme}://{name}:{_port(s3_listener)}"
     line = {
         "s3_endpoint": endpoint,
+        "gcs_endpoint": f"{scheme}://{name}:{_port(gcs_listener)}",
         "admin": endpoint + ADMIN_PATH,
         "ca_certificate": str(authority.ca_certificate) if authority else None,
         "pid": os.getpid(),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from bucketbench.testbed.presets import load_network
+from bucketbench.testbed.network.presets import load_network
 
 __all__ = ["RunningTestbed", "TestbedError", "launch_testbed"]
 
@@ -37,11 +37,13 @@ class TestbedError(RuntimeError):
 class RunningTestbed:
     """A testbed that serves. Usable from any thread and, as an address, from any process.
 
-    `s3_endpoint` is what clients take as their endpoint; `admin` the admin route's address; `ca_certificate` the PEM
-    file that verifies the server's certificate, or None without TLS; `pid` the server's process.
+    `s3_endpoint` and `gcs_endpoint` are what clients take as their endpoint; `admin` the admin route's address;
+    `ca_certificate` the PEM file that verifies the server's certificate, or None without TLS; `pid` the server's
+    process.
     """
 
     s3_endpoint: str
+    gcs_endpoint: str
     admin: str
     ca_certificate: Path | None
     pid: int
@@ -151,6 +153,7 @@ def _announced(process: "subprocess.Popen[bytes]", log: IO[bytes], start_limit_s
     ca_certificate = announced["ca_certificate"]
     return RunningTestbed(
         s3_endpoint=announced["s3_endpoint"],
+        gcs_endpoint=announced["gcs_endpoint"],
         admin=announced["admin"],
         ca_certificate=Path(ca_certificate) if ca_certificate else None,
         pid=announced["pid"],

@@ -118,6 +118,7 @@ def test_virtual_host_addressing(testbed: RunningTestbed, monkeypatch: pytest.Mo
     monkeypatch.setattr(socket, "getaddrinfo", resolving_localhost(socket.getaddrinfo))
     local = RunningTestbed(
         s3_endpoint=testbed.s3_endpoint.replace("127.0.0.1", "localhost"),
+        gcs_endpoint=testbed.gcs_endpoint,
         admin=testbed.admin,
         ca_certificate=None,
         pid=0,

@@ -9,10 +9,15 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from bucketbench.testbed.application import Application
-from bucketbench.testbed.memory import MemoryHolder
-from bucketbench.testbed.network import NetworkModel
-from bucketbench.testbed.objects import Buckets, Holder
+from bucketbench.testbed.gcs.service import GcsService
+from bucketbench.testbed.model.memory import MemoryHolder
+from bucketbench.testbed.model.objects import Buckets, Holder
+from bucketbench.testbed.network.model import NetworkModel
+from bucketbench.testbed.s3.service import S3Service
+from bucketbench.testbed.serving.application import Application
+from bucketbench.testbed.serving.dialect import Dialect
+
+S3_PORT, GCS_PORT = 9000, 9001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +49,11 @@ class Driver:
         self.buckets = Buckets(holder or MemoryHolder())
         if self.buckets.find("data") is None:
             self.buckets.create_bucket("data")
-        self.application = Application(self.buckets, network=NetworkModel())
+        dialects: dict[int, Dialect] = {
+            S3_PORT: S3Service(self.buckets, base_hosts=("localhost",)),
+            GCS_PORT: GcsService(self.buckets, base_hosts=("localhost",)),
+        }
+        self.application = Application(self.buckets, dialects=dialects, network=NetworkModel())
 
     def ask(
         self,
@@ -54,12 +63,14 @@ class Driver:
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes | Iterable[bytes] = b"",
+        port: int = S3_PORT,
     ) -> Answer:
-        """Sends one request; a body that is not bytes arrives in the pieces given."""
+        """Sends one request, to S3 or to GCS by the port; a body that is not bytes arrives in the pieces given."""
         pieces = [body] if isinstance(body, bytes) else list(body)
         sent = {"host": "127.0.0.1:9000", "content-length": str(sum(map(len, pieces))), **(headers or {})}
         scope = {
             "type": "http",
+            "server": ("127.0.0.1", port),
             "method": method,
             "raw_path": path.encode(),
             "query_string": query.encode(),

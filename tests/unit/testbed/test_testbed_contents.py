@@ -8,15 +8,16 @@ import hashlib
 import os
 from pathlib import Path
 
+import google_crc32c
 import pytest
 from asgi_driver import Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketbench.testbed.contents import ContentGoneError, pieces
-from bucketbench.testbed.directory import DirectoryError, DirectoryHolder
-from bucketbench.testbed.memory import MemoryContent, MemoryHolder
-from bucketbench.testbed.objects import Attributes, Buckets, Holder
+from bucketbench.testbed.model.contents import ContentGoneError, pieces
+from bucketbench.testbed.model.directory import DirectoryError, DirectoryHolder
+from bucketbench.testbed.model.memory import MemoryContent, MemoryHolder
+from bucketbench.testbed.model.objects import Attributes, Buckets, Holder
 
 
 @pytest.fixture(params=["memory", "directory"])
@@ -52,7 +53,11 @@ def test_a_body_comes_back_with_its_digests(holder: Holder, size: int) -> None:
 
     found, digests = asyncio.run(receive())
     assert found == body
-    assert digests == {"md5": hashlib.md5(body).digest(), "sha256": hashlib.sha256(body).digest()}
+    assert digests == {
+        "md5": hashlib.md5(body).digest(),
+        "crc32c": google_crc32c.Checksum(body).digest(),
+        "sha256": hashlib.sha256(body).digest(),
+    }
 
 
 def files(folder: Path) -> list[str]:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketbench.testbed import deadlines as deadlines_module
-from bucketbench.testbed.deadlines import Deadlines
+from bucketbench.testbed.network import deadlines as deadlines_module
+from bucketbench.testbed.network.deadlines import Deadlines
 
 
 @pytest.fixture(params=["best", "loop"])

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bucketbench.testbed.deadlines import Deadlines, Handle
-from bucketbench.testbed.network import NetworkModel, NetworkModelError
-from bucketbench.testbed.presets import load_network, preset_names
-from bucketbench.testbed.shaping import CATCH_UP_S, Network, ServiceClock, Transfer
+from bucketbench.testbed.network.deadlines import Deadlines, Handle
+from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
+from bucketbench.testbed.network.presets import load_network, preset_names
+from bucketbench.testbed.network.shaping import CATCH_UP_S, Network, ServiceClock, Transfer
 
 MIB = 1 << 20
 

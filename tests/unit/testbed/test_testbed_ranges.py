@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.ranges import byte_range, content_range
+from bucketbench.testbed.s3.ranges import byte_range
+from bucketbench.testbed.serving.ranges import content_range
 
 CONTENT = bytes(range(10))
 

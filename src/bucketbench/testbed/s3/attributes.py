@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bucketbench.testbed.objects import Attributes
+from bucketbench.testbed.model.objects import Attributes
 from bucketbench.testbed.s3.checksums import checksum_headers
 from bucketbench.testbed.s3.errors import S3Error
 

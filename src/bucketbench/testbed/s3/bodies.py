@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from bucketbench.testbed.contents import Received
+from bucketbench.testbed.model.contents import Received
 from bucketbench.testbed.s3.aws_chunked import AwsChunkedDecoder
 from bucketbench.testbed.s3.call import Call
-from bucketbench.testbed.s3.checksums import ALGORITHMS, VERIFIED, checksum_headers, content_md5, verify
+from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, content_md5, verify
 from bucketbench.testbed.s3.errors import S3Error
 
 __all__ = ["PART_LIMIT_BYTES", "ReceivedBody", "receive_body"]
@@ -37,7 +37,7 @@ async def receive_body(call: Call) -> ReceivedBody:
     trailing = [
         name.strip().lower().removeprefix("x-amz-checksum-") for name in headers.get("x-amz-trailer", "").split(",")
     ]
-    wanted = [name for name in {*sent, *trailing} if name in VERIFIED]
+    wanted = [name for name in {*sent, *trailing} if name in ALGORITHMS]
     body_sha256 = encoded_as if len(encoded_as) == 64 else None
     if body_sha256 is not None:
         wanted.append("sha256")

@@ -1,10 +1,10 @@
 """Operations on buckets themselves."""
 
-from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import BucketMissingError
+from bucketbench.testbed.model.objects import BucketMissingError
 from bucketbench.testbed.s3.call import Call, xml_response
 from bucketbench.testbed.s3.listing import OWNER
-from bucketbench.testbed.s3.xml import document, element, timestamp
+from bucketbench.testbed.serving.messages import Response
+from bucketbench.testbed.serving.xml import document, element, timestamp
 
 __all__ = [
     "create_bucket",

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bucketbench.testbed.messages import BodyTooLargeError, Request, Response
-from bucketbench.testbed.objects import Bucket, Buckets, StoredObject
+from bucketbench.testbed.model.objects import Bucket, Buckets, StoredObject
 from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.xml import XML_HEADER
+from bucketbench.testbed.serving.messages import BodyTooLargeError, Request, Response
+from bucketbench.testbed.serving.xml import XML_HEADER
 
 __all__ = ["Call", "quoted", "xml_response"]
 

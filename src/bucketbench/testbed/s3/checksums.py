@@ -1,27 +1,18 @@
-"""Checksums that clients send with their uploads: which are verified, and how those of parts make that of a whole.
-
-CRC32, SHA-1 and SHA-256 are verified. CRC32C and CRC64NVME are stored and returned as sent, because neither Python's
-standard library nor a package this project needs computes them fast enough.
-"""
+"""Checksums that clients send with their uploads, verified, and how those of parts make that of a whole."""
 
 import base64
 import binascii
 import hashlib
-import zlib
 from collections.abc import Mapping, Sequence
 
+from bucketbench.testbed.model.digests import digests_of
 from bucketbench.testbed.s3.errors import S3Error
 
-__all__ = ["ALGORITHMS", "VERIFIED", "checksum_headers", "composite", "content_md5", "verify"]
+__all__ = ["ALGORITHMS", "checksum_headers", "composite", "content_md5", "verify"]
 
 ALGORITHMS: Mapping[str, int] = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256": 32}
 """Lower-case names of `x-amz-checksum-*` and the digests' lengths in bytes. *Source*: Amazon S3 user guide, object
 integrity."""
-
-VERIFIED = frozenset({"crc32", "sha1", "sha256"})
-
-_CRC32C_POLYNOMIAL = 0x82F63B78
-"""*Source*: RFC 3720 appendix B.4, reflected."""
 
 
 def checksum_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -76,10 +67,8 @@ def composite(algorithm: str, parts: Sequence[str]) -> str:
     number."""
     joined = b"".join(base64.b64decode(part) for part in parts)
     match algorithm:
-        case "crc32":
-            digest = zlib.crc32(joined).to_bytes(4, "big")
-        case "crc32c":
-            digest = _crc32c(joined).to_bytes(4, "big")
+        case "crc32" | "crc32c":
+            digest = digests_of([joined], [algorithm])[algorithm]
         case "sha1" | "sha256":
             digest = hashlib.new(algorithm, joined, usedforsecurity=False).digest()
         case _:
@@ -87,13 +76,3 @@ def composite(algorithm: str, parts: Sequence[str]) -> str:
                 "InvalidRequest", f"{algorithm.upper()} has no checksum of parts, only one of the full object."
             )
     return f"{base64.b64encode(digest).decode()}-{len(parts)}"
-
-
-def _crc32c(data: bytes) -> int:
-    """Bit by bit: fast enough for a list of digests, too slow for bodies."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (_CRC32C_POLYNOMIAL & -(crc & 1))
-    return crc ^ 0xFFFFFFFF

@@ -8,7 +8,7 @@ object.
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from bucketbench.testbed.objects import Check, StoredObject
+from bucketbench.testbed.model.objects import Check, StoredObject
 from bucketbench.testbed.s3.errors import S3Error
 
 __all__ = ["check_read", "range_applies", "write_check"]

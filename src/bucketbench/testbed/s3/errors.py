@@ -3,7 +3,7 @@ responses."""
 
 from collections.abc import Mapping
 
-from bucketbench.testbed.objects import (
+from bucketbench.testbed.model.objects import (
     BucketExistsError,
     BucketMissingError,
     BucketNotEmptyError,
@@ -15,6 +15,7 @@ from bucketbench.testbed.objects import (
 __all__ = ["S3Error", "from_model"]
 
 _CODES: Mapping[str, tuple[int, str]] = {
+    "AccessDenied": (403, "Access Denied"),
     "BadDigest": (400, "The checksum you gave does not match the bytes that arrived."),
     "BucketAlreadyOwnedByYou": (409, "You own a bucket of this name already."),
     "BucketNotEmpty": (409, "The bucket still has objects; delete them first."),
@@ -43,7 +44,24 @@ _CODES: Mapping[str, tuple[int, str]] = {
     "NoSuchUpload": (404, "The upload does not exist: it was completed, aborted or never created."),
     "NotImplemented": (501, "The testbed does not implement what the request asks for."),
     "NotModified": (304, "Not modified."),
+    "OperationAborted": (409, "A conflicting operation is in progress against this resource; try again."),
     "PreconditionFailed": (412, "A precondition of the request does not hold."),
+    "RequestTimeout": (400, "The connection was not read from or written to within the time limit."),
+    "SlowDown": (503, "Please reduce your request rate."),
+    "TooManyRequests": (429, "Please reduce your request rate."),
+}
+
+
+_USUAL_CODES: Mapping[int, str] = {
+    400: "InvalidRequest",
+    403: "AccessDenied",
+    404: "NoSuchKey",
+    408: "RequestTimeout",
+    409: "OperationAborted",
+    412: "PreconditionFailed",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "SlowDown",
 }
 
 
@@ -71,6 +89,14 @@ class S3Error(Exception):
         self.fields = dict(fields or {})
         self.headers = headers or []
         super().__init__(f"{code}: {self.message}")
+
+    @classmethod
+    def of_status(cls, status: int, code: str | None = None, message: str | None = None) -> "S3Error":
+        """Returns an error that has this status whatever its code says; without a code S3's usual one for it."""
+        known = code or _USUAL_CODES.get(status, "InternalError" if status >= 500 else "InvalidRequest")
+        error = cls(known if known in _CODES else "InternalError", message)
+        error.code, error.status = known, status
+        return error
 
 
 def from_model(error: ModelError) -> S3Error:

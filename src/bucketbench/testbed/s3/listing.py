@@ -5,11 +5,11 @@ import binascii
 from collections.abc import Callable
 from urllib.parse import quote
 
-from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import Bucket
+from bucketbench.testbed.model.objects import Bucket
 from bucketbench.testbed.s3.call import Call, xml_response
 from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.xml import document, element, text, timestamp
+from bucketbench.testbed.serving.messages import Response
+from bucketbench.testbed.serving.xml import document, element, text, timestamp
 
 __all__ = ["list_objects_v1", "list_objects_v2", "list_uploads"]
 

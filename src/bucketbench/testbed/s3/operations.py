@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-__all__ = ["UNKNOWN", "operation"]
+from bucketbench.testbed.serving.dialect import UNKNOWN
 
-UNKNOWN = "unknown"
+__all__ = ["operation_name"]
 
 _SERVICE = {"GET": "list_buckets"}
 _BUCKET = {
@@ -63,7 +63,7 @@ _UNSERVED = frozenset(
 answer."""
 
 
-def operation(method: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str:
+def operation_name(method: str, bucket: str, key: str, query: Mapping[str, str], headers: Mapping[str, str]) -> str:
     """Returns the operation's name, or `unknown` for what the testbed does not serve."""
     if not bucket:
         return _SERVICE.get(method, UNKNOWN)

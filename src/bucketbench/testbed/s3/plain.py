@@ -6,16 +6,17 @@ another subresource, a missing key, an unusual header) is left to the dialect's 
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 
-from bucketbench.testbed.messages import ContentSlice
-from bucketbench.testbed.objects import Buckets
+from bucketbench.testbed.model.objects import Buckets
 from bucketbench.testbed.s3.addressing import address, bucket_in_host
 from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.ranges import byte_range, content_range
+from bucketbench.testbed.s3.ranges import byte_range
 from bucketbench.testbed.s3.reading import checksum_response_headers, object_head
+from bucketbench.testbed.serving.dialect import Operation, PlainGet
+from bucketbench.testbed.serving.messages import ContentSlice
+from bucketbench.testbed.serving.ranges import content_range
 
-__all__ = ["PlainGet", "PlainGets"]
+__all__ = ["PlainGets"]
 
 _WITHOUT_EFFECT = frozenset(
     b"accept accept-encoding amz-sdk-invocation-id amz-sdk-request authorization cache-control connection user-agent"
@@ -29,16 +30,6 @@ changes the answer."""
 
 _KNOWN_PATHS_LIMIT = 100_000
 """Decoded paths kept; at 200 bytes each they take 20 MiB. *Source*: ours."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlainGet:
-    """The answer to a plain GET: the operation's name, status line and headers save those that each answer has anew,
-    and its body."""
-
-    operation: str
-    head: bytes
-    body: ContentSlice
 
 
 class PlainGets:
@@ -78,7 +69,7 @@ class PlainGets:
         names = self._addresses.get(path) or self._address(path)
         bucket = self._buckets.find(names[0]) if names else None
         found = bucket.objects.get(names[1]) if bucket and names else None
-        if found is None or (if_match is not None and if_match != b'"%s"' % found.etag.encode()):
+        if found is None or names is None or (if_match is not None and if_match != b'"%s"' % found.etag.encode()):
             return None
         size_bytes, span = found.size_bytes, None
         if range_header is not None:
@@ -97,7 +88,8 @@ class PlainGets:
                 content_range(start, stop, size_bytes),
                 stop - start,
             )
-        operation = "get_object" if range_header is None else "get_object_range"
+        kind = "get_object" if range_header is None else "get_object_range"
+        operation = Operation(name=kind, bucket=names[0], key=names[1])
         return PlainGet(
             operation=operation, head=head, body=ContentSlice(content=found.content, start=start, stop=stop)
         )

@@ -1,42 +1,18 @@
-"""Byte ranges of GET and HEAD. *Source*: RFC 9110 section 14, and what S3 does where it leaves a choice."""
-
-import re
+"""Byte ranges, with S3's error for one that holds no byte."""
 
 from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.serving import ranges
 
-__all__ = ["byte_range", "content_range"]
-
-_RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*\Z", re.IGNORECASE | re.ASCII)
+__all__ = ["byte_range"]
 
 
 def byte_range(header: str, size_bytes: int) -> tuple[int, int] | None:
-    """Returns the `start, stop` that a Range header asks for, or None where the whole object is to be sent.
-
-    S3 ignores a header it does not understand, several ranges included, and one whose last byte lies before its first.
-    A range that reaches beyond the end is cut there; one that holds no byte of the object raises InvalidRange, with the
-    object's size in Content-Range.
-    """
-    match = _RANGE.match(header)
-    if match is None or match.group(1) == match.group(2) == "":
-        return None
-    first, last = match.groups()
-    if not first:
-        count = min(int(last), size_bytes)
-        start, stop = size_bytes - count, size_bytes
-    else:
-        start = int(first)
-        stop = min(int(last) + 1, size_bytes) if last else size_bytes
-        if last and int(last) < start:
-            return None
-    if start >= stop:
+    """Returns the `start, stop` that a Range header asks for, None for the whole object; raises InvalidRange."""
+    try:
+        return ranges.byte_range(header, size_bytes)
+    except ranges.UnsatisfiableRangeError:
         raise S3Error(
             "InvalidRange",
             fields={"RangeRequested": header, "ActualObjectSize": str(size_bytes)},
             headers=[(b"content-range", b"bytes */%d" % size_bytes)],
-        )
-    return start, stop
-
-
-def content_range(start: int, stop: int, size_bytes: int) -> bytes:
-    """Returns the Content-Range value for bytes from `start` to before `stop`."""
-    return b"bytes %d-%d/%d" % (start, stop - 1, size_bytes)
+        ) from None

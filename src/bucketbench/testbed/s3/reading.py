@@ -4,13 +4,14 @@ from email.utils import formatdate
 from itertools import accumulate
 from typing import cast
 
-from bucketbench.testbed.messages import ContentSlice, Response
-from bucketbench.testbed.objects import StoredObject
+from bucketbench.testbed.model.objects import StoredObject
 from bucketbench.testbed.s3.call import Call, xml_response
 from bucketbench.testbed.s3.conditions import check_read, range_applies
 from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.ranges import byte_range, content_range
-from bucketbench.testbed.s3.xml import document, element
+from bucketbench.testbed.s3.ranges import byte_range
+from bucketbench.testbed.serving.messages import ContentSlice, Response
+from bucketbench.testbed.serving.ranges import content_range
+from bucketbench.testbed.serving.xml import document, element
 
 __all__ = ["checksum_response_headers", "get_object", "get_object_attributes", "object_head", "object_headers"]
 
@@ -37,6 +38,8 @@ def object_head(found: StoredObject) -> bytes:
 
 def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
     if found.prepared is None:
+        found.prepared = {}
+    if "s3" not in found.prepared:
         attributes = found.attributes
         headers = [
             (b"etag", b'"%s"' % found.etag.encode()),
@@ -46,8 +49,8 @@ def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
         content = {"content-type": "binary/octet-stream", **attributes.headers}
         metadata = {"x-amz-meta-" + name: value for name, value in attributes.metadata.items()}
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (content | metadata).items()]
-        found.prepared = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
-    return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared)
+        found.prepared["s3"] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
+    return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared["s3"])
 
 
 async def get_object(call: Call) -> Response:

@@ -3,14 +3,16 @@
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from bucketbench.testbed.messages import DisconnectedError, Request, Response
-from bucketbench.testbed.objects import Buckets, ModelError
+from bucketbench.testbed.model.objects import Buckets, ModelError
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
 from bucketbench.testbed.s3.addressing import address
 from bucketbench.testbed.s3.call import Call
 from bucketbench.testbed.s3.errors import S3Error, from_model
-from bucketbench.testbed.s3.operations import UNKNOWN, operation
-from bucketbench.testbed.s3.xml import XML_HEADER, document, element
+from bucketbench.testbed.s3.operations import operation_name
+from bucketbench.testbed.s3.plain import PlainGets
+from bucketbench.testbed.serving.dialect import UNKNOWN, Operation, PlainGet
+from bucketbench.testbed.serving.messages import DisconnectedError, Request, Response
+from bucketbench.testbed.serving.xml import XML_HEADER, document, element
 
 __all__ = ["S3Service"]
 
@@ -53,20 +55,51 @@ class S3Service:
         base_hosts: host names before which a bucket's name may stand (virtual-host addressing).
     """
 
+    name = "s3"
+    throttled_status = 503
+
     def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
         self._buckets = buckets
         self._base_hosts = tuple(base_hosts)
+        self._plain_gets = PlainGets(buckets, base_hosts=base_hosts)
 
-    async def answer(self, request: Request) -> tuple[str, Response]:
-        """Returns the operation's name and the answer, errors included; raises only DisconnectedError."""
-        name = UNKNOWN
+    def identify(self, request: Request) -> Operation:
+        """Returns what the request asks for, `unknown` where it is not served or malformed."""
         try:
-            bucket, key = address(request.raw_path, request.headers.get("host", ""), self._base_hosts)
-            name = operation(request.method, bucket, key, request.query, request.headers)
+            bucket, key = self._address(request)
+        except S3Error:
+            return Operation(name=UNKNOWN)
+        name = operation_name(request.method, bucket, key, request.query, request.headers)
+        return Operation(name=name, bucket=bucket, key=key, prefix="" if key else request.query.get("prefix", ""))
+
+    def _address(self, request: Request) -> tuple[str, str]:
+        return address(request.raw_path, request.headers.get("host", ""), self._base_hosts)
+
+    def plain_get(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
+        """Returns the answer to a plain GET, or None."""
+        return self._plain_gets.find(target, headers)
+
+    def request_id_header(self, request_id: str) -> bytes:
+        """Returns S3's header line of a request's id."""
+        return b"x-amz-request-id: %s\r\n" % request_id.encode()
+
+    def error(self, request: Request, *, status: int, code: str | None = None, message: str | None = None) -> Response:
+        """Returns S3's answer for an error that is not the model's."""
+        return self._identified(error_response(S3Error.of_status(status, code, message), request), request)
+
+    def _identified(self, response: Response, request: Request) -> Response:
+        response.headers.append((b"x-amz-request-id", request.id.encode()))
+        return response
+
+    async def answer(self, request: Request, operation: Operation) -> Response:
+        """Returns the answer, errors included; raises only DisconnectedError."""
+        name = operation.name
+        try:
             handler = _HANDLERS.get(name)
             if handler is None:
+                self._address(request)  # Raises what is wrong with it, if that is the reason.
                 raise S3Error("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
-            call = Call(buckets=self._buckets, request=request, bucket_name=bucket, key=key)
+            call = Call(buckets=self._buckets, request=request, bucket_name=operation.bucket, key=operation.key)
             response = await handler(call)
         except ModelError as error:
             response = error_response(from_model(error), request)
@@ -77,8 +110,7 @@ class S3Service:
         except Exception:
             _logger.exception("%s %s failed", request.method, name)
             response = error_response(S3Error("InternalError"), request)
-        response.headers.append((b"x-amz-request-id", request.id.encode()))
-        return name, response
+        return self._identified(response, request)
 
 
 def error_response(error: S3Error, request: Request) -> Response:

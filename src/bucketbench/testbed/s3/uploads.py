@@ -5,9 +5,8 @@ import hashlib
 import time
 from collections.abc import Sequence
 
-from bucketbench.testbed.contents import pieces
-from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import Attributes, Part, Upload
+from bucketbench.testbed.model.contents import pieces
+from bucketbench.testbed.model.objects import Attributes, Part, Upload
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
 from bucketbench.testbed.s3.call import Call, quoted, xml_response
@@ -16,7 +15,9 @@ from bucketbench.testbed.s3.conditions import write_check
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range
 from bucketbench.testbed.s3.writing import copy_source
-from bucketbench.testbed.s3.xml import children, document, element, parse, timestamp
+from bucketbench.testbed.s3.xml import parse
+from bucketbench.testbed.serving.messages import Response
+from bucketbench.testbed.serving.xml import children, document, element, timestamp
 
 __all__ = [
     "abort_upload",

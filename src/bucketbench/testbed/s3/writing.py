@@ -2,18 +2,19 @@
 
 from urllib.parse import unquote_to_bytes
 
-from bucketbench.testbed.contents import pieces
-from bucketbench.testbed.digests import digests_of
-from bucketbench.testbed.messages import Response
-from bucketbench.testbed.objects import Attributes, StoredObject
+from bucketbench.testbed.model.contents import pieces
+from bucketbench.testbed.model.digests import digests_of
+from bucketbench.testbed.model.objects import Attributes, StoredObject
 from bucketbench.testbed.s3.addressing import check_key
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
 from bucketbench.testbed.s3.call import Call, quoted, xml_response
-from bucketbench.testbed.s3.checksums import VERIFIED, checksum_headers, content_md5, verify
+from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, content_md5, verify
 from bucketbench.testbed.s3.conditions import check_read, write_check
 from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.xml import children, document, element, parse, text, timestamp
+from bucketbench.testbed.s3.xml import parse
+from bucketbench.testbed.serving.messages import Response
+from bucketbench.testbed.serving.xml import children, document, element, text, timestamp
 
 __all__ = ["copy_object", "copy_source", "delete_object", "delete_objects", "put_object"]
 
@@ -133,7 +134,7 @@ async def delete_objects(call: Call) -> Response:
 def _verify_document(call: Call, body: bytes) -> None:
     """Checks the MD5 and the checksums of a document against their headers."""
     md5, sent = content_md5(call.headers), checksum_headers(call.headers)
-    digests = digests_of([body], ["md5", *VERIFIED])
+    digests = digests_of([body], ["md5", *ALGORITHMS])
     if md5 is not None and md5 != digests["md5"]:
         raise S3Error("BadDigest", "The Content-MD5 you specified did not match what we received.")
     verify(sent, digests)

@@ -30,6 +30,10 @@ class Content(Protocol):
         """Length of the whole."""
 
     @property
+    def crc32c(self) -> bytes:
+        """CRC-32C of the whole, big-endian, 4 bytes."""
+
+    @property
     def piece_bytes(self) -> int:
         """The most that is sensibly read at once: no limit in memory, where nothing is copied."""
 
@@ -54,7 +58,7 @@ def pieces(content: Content, start: int, stop: int, piece_bytes: int = 1 << 20) 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Received:
-    """A body that arrived whole: its content, and its digests by algorithm name (always `md5`)."""
+    """A body that arrived whole: its content, and its digests by algorithm name (always `md5` and `crc32c`)."""
 
     content: Content
     digests: Mapping[str, bytes]
@@ -67,7 +71,7 @@ class Incoming(Protocol):
         """Takes the next bytes."""
 
     async def finish(self, algorithms: Sequence[str] = ()) -> Received:
-        """Returns the whole, with its MD5 and the `hashlib` or `crc32` digests asked for."""
+        """Returns the whole, with its MD5, its CRC-32C and the digests asked for, as `digests_of` names them."""
 
     def discard(self) -> None:
         """Forgets the body, leaving nothing behind."""

@@ -36,6 +36,9 @@ class NetworkModel:
         connection_bytes_per_s: bandwidth of each connection in bytes/s, or None for no limit.
         total_bytes_per_s: bandwidth of all connections together, shared in equal parts, or None for no limit.
         direction: which transfers bandwidth applies to.
+        reads_per_s: GET and HEAD requests a second for each prefix (a key up to its last `/`), beyond which they are
+            refused as the provider does, S3 with 503 SlowDown, GCS with 429; None for no limit.
+        writes_per_s: all other requests, in the same way.
         seed: of the draws of a distribution; the same seed gives the same sequence of latencies.
 
     Raises:
@@ -48,12 +51,14 @@ class NetworkModel:
     connection_bytes_per_s: float | None = None
     total_bytes_per_s: float | None = None
     direction: Direction = "both"
+    reads_per_s: float | None = None
+    writes_per_s: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         self._number("first_byte_s", 0, _FIRST_BYTE_LIMIT_S)
         self._number("first_byte_sigma", 0, 5)
-        for name in ("connection_bytes_per_s", "total_bytes_per_s"):
+        for name in ("connection_bytes_per_s", "total_bytes_per_s", "reads_per_s", "writes_per_s"):
             if getattr(self, name) is not None:
                 self._number(name, 1, math.inf)
         self._choice("first_byte_distribution", get_args(Distribution))
@@ -84,7 +89,8 @@ class NetworkModel:
     @property
     def off(self) -> bool:
         """Whether the model changes nothing."""
-        return self.first_byte_s == 0 and self.connection_bytes_per_s is None and self.total_bytes_per_s is None
+        limits = (self.connection_bytes_per_s, self.total_bytes_per_s, self.reads_per_s, self.writes_per_s)
+        return self.first_byte_s == 0 and all(limit is None for limit in limits)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, object]) -> "NetworkModel":

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
-from bucketbench.testbed.contents import Content
+from bucketbench.testbed.model.contents import Content
 
 __all__ = [
     "TLS_WRITE_BYTES",

@@ -4,16 +4,20 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import closing, nullcontext
 from itertools import count
 from typing import Any
 
-from bucketbench.testbed.admin import ADMIN_PATH, Admin
-from bucketbench.testbed.contents import ContentGoneError, Reader
-from bucketbench.testbed.counters import Counters
-from bucketbench.testbed.deadlines import Deadlines
-from bucketbench.testbed.messages import (
+from bucketbench.testbed.admin.counters import Counters
+from bucketbench.testbed.admin.route import ADMIN_PATH, Admin
+from bucketbench.testbed.model.contents import ContentGoneError, Reader
+from bucketbench.testbed.model.objects import Buckets
+from bucketbench.testbed.network.deadlines import Deadlines
+from bucketbench.testbed.network.model import NetworkModel
+from bucketbench.testbed.network.shaping import Network, Transfer
+from bucketbench.testbed.serving.dialect import UNKNOWN, Dialect, Operation, PlainGet
+from bucketbench.testbed.serving.messages import (
     TLS_WRITE_BYTES,
     Body,
     ContentSlice,
@@ -22,13 +26,6 @@ from bucketbench.testbed.messages import (
     Response,
     parse_query,
 )
-from bucketbench.testbed.network import NetworkModel
-from bucketbench.testbed.objects import Buckets
-from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.operations import UNKNOWN
-from bucketbench.testbed.s3.plain import PlainGet, PlainGets
-from bucketbench.testbed.s3.service import S3Service, error_response
-from bucketbench.testbed.shaping import Network, Transfer
 
 __all__ = ["Application"]
 
@@ -45,20 +42,18 @@ class Application:
 
     Args:
         buckets: what is served.
+        dialects: who answers, by the port that a request came to; the first of them also where no port is known.
         network: the model to begin with.
-        base_hosts: host names before which a bucket's name may stand.
     """
 
-    def __init__(
-        self, buckets: Buckets, *, network: NetworkModel, base_hosts: Collection[str] = ("localhost",)
-    ) -> None:
+    def __init__(self, buckets: Buckets, *, dialects: Mapping[int, Dialect], network: NetworkModel) -> None:
         self.buckets = buckets
         self.counters = Counters()
         self._model = network
         self._deadlines: Deadlines | None = None
         self._network: Network | None = None
-        self._s3 = S3Service(buckets, base_hosts=base_hosts)
-        self._plain_gets = PlainGets(buckets, base_hosts=base_hosts)
+        self._dialects = dict(dialects)
+        self._default_dialect = next(iter(dialects.values()))
         self._admin = Admin(
             counters=self.counters, buckets=buckets, network=lambda: self._model, set_network=self.set_network
         )
@@ -73,14 +68,28 @@ class Application:
         """Returns a request id that no other request has."""
         return f"{next(self._request_ids):016X}"
 
-    def plain_get(self, target: bytes, headers: list[tuple[bytes, bytes]]) -> PlainGet | None:
+    def dialect(self, server: tuple[str, int | None] | None) -> Dialect:
+        """Returns the dialect of the address that a connection was made to."""
+        port = None if server is None else server[1]
+        return self._default_dialect if port is None else self._dialects.get(port, self._default_dialect)
+
+    def plain_get(self, dialect: Dialect, target: bytes, headers: list[tuple[bytes, bytes]]) -> PlainGet | None:
         """Returns the answer to a request that a protocol may send by itself, or None where it must call the
         application."""
-        return self._plain_gets.find(target, headers)
+        plain = dialect.plain_get(target, headers)
+        if plain is None or not self._admitted(plain.operation, writes=False):
+            return None
+        return plain
+
+    def _admitted(self, operation: Operation, *, writes: bool) -> bool:
+        """Returns whether the network model's request rates let the request through, and counts it if so."""
+        return self._network is None or self._network.admits(
+            operation.bucket, operation.key or operation.prefix, writes=writes
+        )
 
     def count_plain_get(self, plain: PlainGet) -> None:
         """Counts what `plain_get` returned as it is being sent."""
-        self.counters.requests[plain.operation] += 1
+        self.counters.requests[plain.operation.name] += 1
         self.counters.bytes_out += plain.body.stop - plain.body.start
 
     def set_network(self, model: NetworkModel) -> None:
@@ -121,6 +130,7 @@ class Application:
     async def _serve(self, scope: Scope, receive: AsgiReceive, send: AsgiSend) -> None:
         raw_path: bytes = scope["raw_path"]
         is_admin = raw_path.startswith(ADMIN_PATH.encode() + b"/")
+        dialect = self.dialect(scope.get("server"))
         network = None if is_admin else self._network
         arrived_s = time.monotonic()
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -136,7 +146,7 @@ class Application:
             id=self.request_id(),
         )
         with upload or nullcontext():
-            operation, response = await self._answer(request, scope["query_string"], is_admin=is_admin)
+            operation, response = await self._answer(request, scope["query_string"], dialect, is_admin=is_admin)
             closes = not await _drain(body, headers)
         if body.started:
             arrived_s = time.monotonic()
@@ -144,7 +154,7 @@ class Application:
             reader = _open(response)
         except ContentGoneError as error:
             _logger.warning("%s of %s: %s", operation, raw_path.decode("latin-1"), error)
-            reader, response = None, error_response(S3Error("InternalError"), request)
+            reader, response = None, dialect.error(request, status=500)
         if not is_admin:
             self.counters.requests[operation] += 1
             if response.status >= 400:
@@ -155,15 +165,20 @@ class Application:
             write_bytes = TLS_WRITE_BYTES if scope.get("scheme") == "https" else sys.maxsize
             await self._send(response, reader, network, send, write_bytes, closes=closes, counted=not is_admin)
 
-    async def _answer(self, request: Request, query_string: bytes, *, is_admin: bool) -> tuple[str, Response]:
+    async def _answer(
+        self, request: Request, query_string: bytes, dialect: Dialect, *, is_admin: bool
+    ) -> tuple[str, Response]:
         """Returns the operation's name and the answer, by the admin route or by the dialect."""
         try:
             request.query = parse_query(query_string)
         except ValueError:
-            return UNKNOWN, error_response(S3Error("InvalidURI"), request)
+            return UNKNOWN, dialect.error(request, status=400, message="The query is not percent-encoded UTF-8.")
         if is_admin:
             return "admin", await self._admin.answer(request)
-        return await self._s3.answer(request)
+        operation = dialect.identify(request)
+        if not self._admitted(operation, writes=request.method not in ("GET", "HEAD")):
+            return operation.name, dialect.error(request, status=dialect.throttled_status)
+        return operation.name, await dialect.answer(request, operation)
 
     def _receiver(self, receive: AsgiReceive, upload: Transfer | None) -> Callable[[], Awaitable[tuple[bytes, bool]]]:
         """Returns a function that yields the body as the model's link would carry it."""

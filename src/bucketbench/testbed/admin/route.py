@@ -4,10 +4,10 @@ begin."""
 import json
 from collections.abc import Callable
 
-from bucketbench.testbed.counters import Counters
-from bucketbench.testbed.messages import BodyTooLargeError, Request, Response
-from bucketbench.testbed.network import NetworkModel, NetworkModelError
-from bucketbench.testbed.objects import Buckets
+from bucketbench.testbed.admin.counters import Counters
+from bucketbench.testbed.model.objects import Buckets
+from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
+from bucketbench.testbed.serving.messages import BodyTooLargeError, Request, Response
 
 __all__ = ["ADMIN_PATH", "Admin"]
 

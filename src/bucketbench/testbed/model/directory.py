@@ -20,13 +20,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from bucketbench.testbed.contents import Content, ContentGoneError, Received, pieces
-from bucketbench.testbed.digests import digests_of
-from bucketbench.testbed.objects import Attributes, StoredObject
+from bucketbench.testbed.model.contents import Content, ContentGoneError, Received, pieces
+from bucketbench.testbed.model.digests import combine_crcs, digests_of
+from bucketbench.testbed.model.objects import Attributes, StoredObject
 
 __all__ = ["DirectoryError", "DirectoryHolder", "FileContent"]
 
-_MAGIC = b"BBTESTB1"
+_MAGIC = b"BBTESTB2"
 """Ends every object's file; the digit is the format's version."""
 
 _TAIL_BYTES = len(_MAGIC) + 4
@@ -42,13 +42,14 @@ class DirectoryError(Exception):
 class FileContent:
     """Bytes at the beginning of a file. The file is open only while it is read."""
 
-    __slots__ = ("_identity", "path", "size_bytes")
+    __slots__ = ("_identity", "crc32c", "path", "size_bytes")
 
     piece_bytes = _COPY_BYTES
 
-    def __init__(self, path: Path, size_bytes: int) -> None:
+    def __init__(self, path: Path, size_bytes: int, *, crc32c: bytes) -> None:
         self.path = path
         self.size_bytes = size_bytes
+        self.crc32c = crc32c
         self._identity = _identity(path.stat())
 
     def open(self) -> "FileReader":
@@ -121,14 +122,18 @@ class FileIncoming:
     async def finish(self, algorithms: Sequence[str] = ()) -> Received:
         """Returns the whole."""
         self._file.close()
-        content = FileContent(self._path, self._size_bytes)
-        body = pieces(content, 0, self._size_bytes, _COPY_BYTES)
-        names = tuple({"md5", *algorithms})
+        names = tuple({"md5", "crc32c", *algorithms})
         if self._size_bytes <= _COPY_BYTES:
-            digests = digests_of(body, names)
+            digests = digests_of(self._pieces(), names)
         else:
-            digests = await asyncio.to_thread(digests_of, body, names)
+            digests = await asyncio.to_thread(digests_of, self._pieces(), names)
+        content = FileContent(self._path, self._size_bytes, crc32c=digests["crc32c"])
         return Received(content=content, digests=digests)
+
+    def _pieces(self) -> Iterator[bytes]:
+        with self._path.open("rb") as file:
+            while piece := file.read(_COPY_BYTES):
+                yield piece
 
     def discard(self) -> None:
         """Removes the file."""
@@ -209,7 +214,8 @@ class DirectoryHolder:
         except BaseException:
             Path(path).unlink(missing_ok=True)
             raise
-        return FileContent(Path(path), size_bytes)
+        crc32c = combine_crcs("crc32c", ((content.crc32c, content.size_bytes) for content in contents))
+        return FileContent(Path(path), size_bytes, crc32c=crc32c)
 
     def publish(self, bucket: str, found: StoredObject) -> None:
         """Adds the record to the body's file and renames it to its place."""
@@ -240,12 +246,17 @@ def _record_bytes(found: StoredObject) -> bytes:
         "key": found.key,
         "size_bytes": found.size_bytes,
         "etag": found.etag,
+        "crc32c": found.content.crc32c.hex(),
+        "created_s": found.created_s,
         "modified_s": found.modified_s,
+        "generation": found.generation,
+        "metageneration": found.metageneration,
         "part_sizes_bytes": found.part_sizes_bytes,
         "headers": dict(found.attributes.headers),
         "metadata": dict(found.attributes.metadata),
         "checksums": dict(found.attributes.checksums),
         "checksum_type": found.attributes.checksum_type,
+        "storage_class": found.attributes.storage_class,
     }
     encoded = json.dumps(record, separators=(",", ":")).encode()
     return encoded + len(encoded).to_bytes(4, "big") + _MAGIC
@@ -261,7 +272,10 @@ def _read_object(path: Path) -> StoredObject | None:
             tail = file.read()
             length = int.from_bytes(tail[-_TAIL_BYTES : -len(_MAGIC)], "big")
             if not tail.endswith(_MAGIC) or length > size_bytes - _TAIL_BYTES:
-                raise DirectoryError(f"{path} is not an object of a testbed: its end is not a record")
+                raise DirectoryError(
+                    f"{path} is not an object of this version's testbed: it does not end in a record of version"
+                    f" {_MAGIC[-1:].decode()}; remove the directory, or give another"
+                )
             if length + _TAIL_BYTES > len(tail):
                 file.seek(size_bytes - length - _TAIL_BYTES)
                 tail = file.read()
@@ -270,14 +284,18 @@ def _read_object(path: Path) -> StoredObject | None:
     record = json.loads(tail[-length - _TAIL_BYTES : -_TAIL_BYTES])
     return StoredObject(
         key=record["key"],
-        content=FileContent(path, record["size_bytes"]),
+        content=FileContent(path, record["size_bytes"], crc32c=bytes.fromhex(record["crc32c"])),
         etag=record["etag"],
+        created_s=record["created_s"],
         modified_s=record["modified_s"],
+        generation=record["generation"],
+        metageneration=record["metageneration"],
         attributes=Attributes(
             headers=record["headers"],
             metadata=record["metadata"],
             checksums=record["checksums"],
             checksum_type=record["checksum_type"],
+            storage_class=record["storage_class"],
         ),
         part_sizes_bytes=tuple(record["part_sizes_bytes"]),
     )

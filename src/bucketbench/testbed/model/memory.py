@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from bucketbench.testbed.contents import Content, Received
-from bucketbench.testbed.digests import digests_of
-from bucketbench.testbed.objects import StoredObject
+from bucketbench.testbed.model.contents import Content, Received
+from bucketbench.testbed.model.digests import combine_crcs, digests_of
+from bucketbench.testbed.model.objects import StoredObject
 
 __all__ = ["MemoryContent", "MemoryHolder", "MemoryIncoming"]
 
@@ -20,14 +20,15 @@ loop serves no one."""
 class MemoryContent:
     """Bytes in one or more segments, so that completing an upload copies nothing."""
 
-    __slots__ = ("_segments", "_starts", "size_bytes")
+    __slots__ = ("_segments", "_starts", "crc32c", "size_bytes")
 
     piece_bytes = sys.maxsize
 
-    def __init__(self, segments: Sequence[bytes]) -> None:
+    def __init__(self, segments: Sequence[bytes], *, crc32c: bytes | None = None) -> None:
         self._segments = tuple(segment for segment in segments if segment)
         *starts, self.size_bytes = accumulate((len(segment) for segment in self._segments), initial=0)
         self._starts = tuple(starts)
+        self.crc32c = digests_of(self._segments, ["crc32c"])["crc32c"] if crc32c is None else crc32c
 
     @property
     def segments(self) -> tuple[bytes, ...]:
@@ -68,7 +69,7 @@ class MemoryIncoming:
 
     async def finish(self, algorithms: Sequence[str] = ()) -> Received:
         """Returns the body in one piece."""
-        names = tuple({"md5", *algorithms})
+        names = tuple({"md5", "crc32c", *algorithms})
         if self._size_bytes < _OFF_LOOP_BYTES:
             return self._join(names)
         return await asyncio.to_thread(self._join, names)
@@ -76,7 +77,8 @@ class MemoryIncoming:
     def _join(self, algorithms: Sequence[str]) -> Received:
         whole = b"".join(self._chunks)
         self._chunks = []
-        return Received(content=MemoryContent([whole]), digests=digests_of([whole], algorithms))
+        digests = digests_of([whole], algorithms)
+        return Received(content=MemoryContent([whole], crc32c=digests["crc32c"]), digests=digests)
 
     def discard(self) -> None:
         """Forgets the body."""
@@ -106,7 +108,8 @@ class MemoryHolder:
         for content in contents:
             assert isinstance(content, MemoryContent), "a memory holder joins only what it received"
             segments.extend(content.segments)
-        return MemoryContent(segments)
+        crc32c = combine_crcs("crc32c", ((content.crc32c, content.size_bytes) for content in contents))
+        return MemoryContent(segments, crc32c=crc32c)
 
     def publish(self, bucket: str, found: StoredObject) -> None:
         """Nothing to do."""

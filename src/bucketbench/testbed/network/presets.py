@@ -5,12 +5,12 @@ from pathlib import Path
 
 import yaml
 
-from bucketbench.testbed.network import NetworkModel, NetworkModelError
+from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
 
 __all__ = ["load_network", "preset_names"]
 
-_SOURCE_TREE = 4
-"""Parents from this file to the repository: testbed, bucketbench, src, repository."""
+_SOURCE_TREE = 5
+"""Parents from this file to the repository: network, testbed, bucketbench, src, repository."""
 
 
 def _folders() -> Iterator[Path]:

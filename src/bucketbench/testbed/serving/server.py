@@ -6,13 +6,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
 import uvicorn
 
-from bucketbench.testbed.application import Application
-from bucketbench.testbed.protocol import TestbedProtocol
+from bucketbench.testbed.serving.application import Application
+from bucketbench.testbed.serving.protocol import TestbedProtocol
 
 __all__ = ["listen", "serve"]
 
@@ -84,7 +84,7 @@ class _Server(uvicorn.Server):
 
 def serve(
     application: Application,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     *,
     ready: Callable[[], None],
     certificate: str | None = None,
@@ -95,7 +95,7 @@ def serve(
 
     Args:
         application: what to serve; closed at the end.
-        listener: a listening socket; closed at the end.
+        listeners: listening sockets, one a dialect; closed at the end.
         ready: called once requests are answered.
         certificate: PEM file of the server's certificate chain, for TLS.
         key: PEM file of its key.
@@ -118,4 +118,4 @@ def serve(
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    _Server(config, ready=ready, with_parent=with_parent).run(sockets=[listener])
+    _Server(config, ready=ready, with_parent=with_parent).run(sockets=list(listeners))

@@ -9,12 +9,12 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
 
-from bucketbench.testbed.contents import Content, Incoming
-from bucketbench.testbed.names import NamePage, SortedNames, list_names
+from bucketbench.testbed.model.contents import Content, Incoming
+from bucketbench.testbed.model.names import NamePage, SortedNames, list_names
 
 __all__ = [
     "Attributes",
@@ -27,7 +27,9 @@ __all__ = [
     "Holder",
     "InvalidBucketNameError",
     "ModelError",
+    "ObjectChangedError",
     "Part",
+    "Session",
     "StoredObject",
     "Upload",
     "UploadMissingError",
@@ -65,6 +67,10 @@ class BucketNotEmptyError(ModelError):
     """The bucket still has objects."""
 
 
+class ObjectChangedError(ModelError):
+    """The object was replaced or deleted between the request and the change it asked for."""
+
+
 class UploadMissingError(ModelError):
     """No open upload has this id, in this bucket, for this key."""
 
@@ -75,28 +81,36 @@ class Attributes:
 
     `headers` are the content headers by lower-case name, `metadata` the user's own; `checksums` are base64 texts by
     algorithm name, and `checksum_type` says whether they cover the whole object or its parts' checksums.
+    `storage_class` is a label and has no effect.
     """
 
     headers: Mapping[str, str] = field(default_factory=_nothing)
     metadata: Mapping[str, str] = field(default_factory=_nothing)
     checksums: Mapping[str, str] = field(default_factory=_nothing)
     checksum_type: str = "FULL_OBJECT"
+    storage_class: str = "STANDARD"
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class StoredObject:
     """One version of one object. Never changed once published, save for `prepared`.
 
-    `prepared` is a cache that belongs to whoever serves the object (response headers built once).
+    `etag` is S3's: the MD5 in hexadecimal, or with a `-N` where the object was made of N others and its MD5 is not
+    known. `generation` is greater than that of every object published before, and 0 until it is published;
+    `metageneration` counts the changes of the attributes from 1. `prepared` are caches that belong to those who serve
+    the object (response headers built once), by dialect.
     """
 
     key: str
     content: Content
     etag: str
     modified_s: float
+    created_s: float
+    generation: int = 0
+    metageneration: int = 1
     attributes: Attributes = field(default_factory=Attributes)
     part_sizes_bytes: tuple[int, ...] = ()
-    prepared: object = None
+    prepared: dict[str, object] | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -131,15 +145,35 @@ class Upload:
     parts: dict[int, Part] = field(default_factory=dict)
 
 
+class Session(Protocol):
+    """An upload that a dialect keeps open in a form of its own, as the admin route shows it."""
+
+    @property
+    def key(self) -> str:
+        """Key of the object to be."""
+
+    @property
+    def created_s(self) -> float:
+        """When it was opened, in seconds since the epoch."""
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes that are stored so far."""
+
+    def discard(self) -> None:
+        """Frees what arrived."""
+
+
 @dataclass(eq=False, kw_only=True, slots=True)
 class Bucket:
-    """A bucket: its objects by key, the sorted keys, its open uploads by id."""
+    """A bucket: its objects by key, the sorted keys, its open multipart uploads and resumable sessions by id."""
 
     name: str
     created_s: float
     objects: dict[str, StoredObject] = field(default_factory=dict)
     names: SortedNames = field(default_factory=SortedNames)
     uploads: dict[str, Upload] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
 
     def list(self, *, prefix: str, delimiter: str, after: str, limit: int) -> NamePage:
         """Returns one page of keys; see `list_names`."""
@@ -187,8 +221,10 @@ class Buckets:
     def __init__(self, holder: Holder) -> None:
         self.holder = holder
         self._buckets: dict[str, Bucket] = {}
+        self._generation = 0
         for name, created_s, objects in holder.load():
             by_key = {found.key: found for found in objects}
+            self._generation = max([self._generation, *(found.generation for found in by_key.values())])
             self._buckets[name] = Bucket(name=name, created_s=created_s, objects=by_key, names=SortedNames(by_key))
 
     def __iter__(self) -> Iterator[Bucket]:
@@ -222,6 +258,9 @@ class Buckets:
             raise BucketNotEmptyError(name)
         for upload_id in list(bucket.uploads):
             self._drop_upload(bucket, upload_id)
+        for session in bucket.sessions.values():
+            session.discard()
+        bucket.sessions.clear()
         self.holder.delete_bucket(name)
         del self._buckets[name]
 
@@ -245,11 +284,14 @@ class Buckets:
                 raise BucketMissingError(bucket.name)
             if check is not None:
                 check(bucket.objects.get(key))
+            now_s = time.time()
             found = StoredObject(
                 key=key,
                 content=content,
                 etag=etag,
-                modified_s=time.time(),
+                modified_s=now_s,
+                created_s=now_s,
+                generation=self._next_generation(now_s),
                 attributes=attributes,
                 part_sizes_bytes=part_sizes_bytes,
             )
@@ -260,6 +302,42 @@ class Buckets:
         bucket.objects[key] = found
         bucket.names.add(key)
         return found
+
+    def _next_generation(self, now_s: float) -> int:
+        """Returns microseconds since the epoch, made to grow. *Source*: what GCS's generations look like."""
+        self._generation = max(self._generation + 1, int(now_s * 1e6))
+        return self._generation
+
+    async def update(
+        self, bucket: Bucket, found: StoredObject, attributes: Attributes, *, check: Check | None = None
+    ) -> StoredObject:
+        """Publishes the same bytes and generation with other attributes, its metageneration one greater.
+
+        Raises what `check` raises, or ObjectChangedError where `found` is no longer the current object. The bytes are
+        copied where the holder keeps files.
+        """
+        content = await self.holder.join([found.content])
+        try:
+            current = bucket.objects.get(found.key)
+            if check is not None:
+                check(current)
+            if current is not found:
+                raise ObjectChangedError(found.key)
+            updated = replace(
+                found,
+                content=content,
+                attributes=attributes,
+                modified_s=time.time(),
+                metageneration=found.metageneration + 1,
+                prepared=None,
+            )
+            self.holder.publish(bucket.name, updated)
+        except BaseException:
+            if content is not found.content:
+                content.release()
+            raise
+        bucket.objects[found.key] = updated
+        return updated
 
     def delete(self, bucket: Bucket, key: str, *, check: Check | None = None) -> bool:
         """Removes an object if `check` does not raise; returns whether there was one."""

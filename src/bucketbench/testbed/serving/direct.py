@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from bucketbench.testbed.messages import ContentSlice
-from bucketbench.testbed.shaping import Network, Transfer
+from bucketbench.testbed.network.shaping import Network, Transfer
+from bucketbench.testbed.serving.messages import ContentSlice
 
 __all__ = ["DirectResponse", "Wire"]
 

@@ -1,7 +1,7 @@
 """uvicorn's httptools protocol, with connections counted and plain GETs answered without an ASGI task.
 
-What a plain GET is, `s3.plain` says; everything else, pipelined requests included, goes uvicorn's way to the
-application.
+What a plain GET is, the dialect of the connection says; everything else, pipelined requests included, goes uvicorn's
+way to the application.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from bucketbench.testbed.application import Application
-from bucketbench.testbed.contents import ContentGoneError
-from bucketbench.testbed.direct import DirectResponse
-from bucketbench.testbed.messages import TLS_WRITE_BYTES
-from bucketbench.testbed.s3.plain import PlainGet
+from bucketbench.testbed.model.contents import ContentGoneError
+from bucketbench.testbed.serving.application import Application
+from bucketbench.testbed.serving.dialect import PlainGet
+from bucketbench.testbed.serving.direct import DirectResponse
+from bucketbench.testbed.serving.messages import TLS_WRITE_BYTES
 
 if TYPE_CHECKING:
     from typing import Any
@@ -54,6 +54,7 @@ class TestbedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         """Counts the connection."""
         super().connection_made(transport)
+        self._dialect = self._application.dialect(self.server)
         self.write_bytes = TLS_WRITE_BYTES if self.scheme == "https" else sys.maxsize
         self._application.counters.connection_opened()
 
@@ -83,7 +84,7 @@ class TestbedProtocol(HttpToolsProtocol):
             and self.parser.should_keep_alive()
             and not self.parser.should_upgrade()
         ):
-            self._plain = self._application.plain_get(self.url, self.headers)
+            self._plain = self._application.plain_get(self._dialect, self.url, self.headers)
             if self._plain is not None:
                 return
         super().on_headers_complete()
@@ -104,7 +105,8 @@ class TestbedProtocol(HttpToolsProtocol):
             super().on_message_complete()
             return
         dates = b"".join(b"%s: %s\r\n" % header for header in self.server_state.default_headers)
-        head = b"%s%sx-amz-request-id: %s\r\n\r\n" % (plain.head, dates, self._application.request_id().encode())
+        request_id = self._dialect.request_id_header(self._application.request_id())
+        head = b"%s%s%s\r\n" % (plain.head, dates, request_id)
         try:
             response = DirectResponse(self, head, plain.body)
         except ContentGoneError:

@@ -16,8 +16,9 @@ from itertools import count
 from types import TracebackType
 from typing import Protocol
 
-from bucketbench.testbed.deadlines import Deadlines, Handle
-from bucketbench.testbed.network import NetworkModel
+from bucketbench.testbed.network.deadlines import Deadlines, Handle
+from bucketbench.testbed.network.model import NetworkModel
+from bucketbench.testbed.network.rates import RequestRates
 
 __all__ = ["Network", "Scheduler", "ServiceClock", "Transfer"]
 
@@ -212,6 +213,7 @@ class Network:
         limited = model.connection_bytes_per_s is not None or model.total_bytes_per_s is not None
         self._download = self._clock() if limited and model.direction != "upload" else None
         self._upload = self._clock() if limited and model.direction != "download" else None
+        self._rates = RequestRates(reads_per_s=model.reads_per_s, writes_per_s=model.writes_per_s)
 
     def _clock(self) -> ServiceClock:
         return ServiceClock(
@@ -219,6 +221,10 @@ class Network:
             each_bytes_per_s=self.model.connection_bytes_per_s,
             total_bytes_per_s=self.model.total_bytes_per_s,
         )
+
+    def admits(self, bucket: str, key: str, *, writes: bool) -> bool:
+        """Returns whether a request is within the rate of its prefix, and counts it if so."""
+        return self._rates.admit(bucket, key, writes=writes)
 
     def latency_s(self) -> float:
         """Returns the first-byte latency of the next request in seconds."""

@@ -1,0 +1,1 @@
+"""Credentials and their verification, for a testbed that refuses requests without them."""

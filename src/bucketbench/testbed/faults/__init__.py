@@ -1,0 +1,1 @@
+"""Faults by rule: which requests they strike, and what happens to those."""

@@ -1,0 +1,1 @@
+"""The XML API of GCS."""

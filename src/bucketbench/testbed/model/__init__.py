@@ -1,0 +1,1 @@
+"""Buckets, objects, uploads and their bytes, apart from any protocol."""

@@ -1,0 +1,40 @@
+"""Byte ranges of GET and HEAD. *Source*: RFC 9110 section 14, and what the providers do where it leaves a choice."""
+
+import re
+
+__all__ = ["UnsatisfiableRangeError", "byte_range", "content_range"]
+
+_RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*\Z", re.IGNORECASE | re.ASCII)
+
+
+class UnsatisfiableRangeError(ValueError):
+    """A range holds no byte of the object; the dialect answers 416 with the object's size."""
+
+
+def byte_range(header: str, size_bytes: int) -> tuple[int, int] | None:
+    """Returns the `start, stop` that a Range header asks for, or None where the whole object is to be sent.
+
+    Providers ignore a header they do not understand, several ranges included, and one whose last byte lies before its
+    first. A range that reaches beyond the end is cut there; one that holds no byte of the object raises
+    UnsatisfiableRangeError.
+    """
+    match = _RANGE.match(header)
+    if match is None or match.group(1) == match.group(2) == "":
+        return None
+    first, last = match.groups()
+    if not first:
+        count = min(int(last), size_bytes)
+        start, stop = size_bytes - count, size_bytes
+    else:
+        start = int(first)
+        stop = min(int(last) + 1, size_bytes) if last else size_bytes
+        if last and int(last) < start:
+            return None
+    if start >= stop:
+        raise UnsatisfiableRangeError(f"{header} holds no byte of {size_bytes}")
+    return start, stop
+
+
+def content_range(start: int, stop: int, size_bytes: int) -> bytes:
+    """Returns the Content-Range value for bytes from `start` to before `stop`."""
+    return b"bytes %d-%d/%d" % (start, stop - 1, size_bytes)
