@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from bucketbench.testbed.model.contents import Received
+from bucketbench.testbed.rest.call import Call
 from bucketbench.testbed.s3.aws_chunked import AwsChunkedDecoder
-from bucketbench.testbed.s3.call import Call
 from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, content_md5, verify
 from bucketbench.testbed.s3.errors import S3Error
 

@@ -1,7 +1,7 @@
 """Operations on buckets themselves."""
 
 from bucketbench.testbed.model.objects import BucketMissingError
-from bucketbench.testbed.s3.call import Call, xml_response
+from bucketbench.testbed.rest.call import Call, xml_response
 from bucketbench.testbed.s3.listing import OWNER
 from bucketbench.testbed.serving.messages import Response
 from bucketbench.testbed.serving.xml import document, element, timestamp

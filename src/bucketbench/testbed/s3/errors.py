@@ -11,8 +11,9 @@ from bucketbench.testbed.model.objects import (
     ModelError,
     UploadMissingError,
 )
+from bucketbench.testbed.rest.errors import RestError
 
-__all__ = ["S3Error", "from_model"]
+__all__ = ["S3Error", "from_model", "from_rest"]
 
 _CODES: Mapping[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),
@@ -65,7 +66,7 @@ _USUAL_CODES: Mapping[int, str] = {
 }
 
 
-class S3Error(Exception):
+class S3Error(RestError):
     """An answer of S3 that is an error.
 
     Args:
@@ -83,12 +84,9 @@ class S3Error(Exception):
         fields: Mapping[str, str] | None = None,
         headers: list[tuple[bytes, bytes]] | None = None,
     ) -> None:
-        self.code = code
+        super().__init__(code, message, fields=fields, headers=headers)
         self.status, default = _CODES[code]
         self.message = message or default
-        self.fields = dict(fields or {})
-        self.headers = headers or []
-        super().__init__(f"{code}: {self.message}")
 
     @classmethod
     def of_status(cls, status: int, code: str | None = None, message: str | None = None) -> "S3Error":
@@ -97,6 +95,13 @@ class S3Error(Exception):
         error = cls(known if known in _CODES else "InternalError", message)
         error.code, error.status = known, status
         return error
+
+
+def from_rest(error: RestError) -> S3Error:
+    """Returns S3's error for one of the code that it shares with GCS."""
+    if isinstance(error, S3Error):
+        return error
+    return S3Error(error.code, error.detail, fields=error.fields, headers=error.headers)
 
 
 def from_model(error: ModelError) -> S3Error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from bucketbench.testbed.model.objects import Bucket
-from bucketbench.testbed.s3.call import Call, xml_response
+from bucketbench.testbed.rest.call import Call, xml_response
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.serving.messages import Response
 from bucketbench.testbed.serving.xml import document, element, text, timestamp

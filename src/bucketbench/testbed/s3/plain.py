@@ -8,8 +8,8 @@ import re
 from collections.abc import Collection
 
 from bucketbench.testbed.model.objects import Buckets
-from bucketbench.testbed.s3.addressing import address, bucket_in_host
-from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.rest.addressing import address, bucket_in_host
+from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3.ranges import byte_range
 from bucketbench.testbed.s3.reading import checksum_response_headers, object_head
 from bucketbench.testbed.serving.dialect import Operation, PlainGet
@@ -75,7 +75,7 @@ class PlainGets:
         if range_header is not None:
             try:
                 span = byte_range(range_header.decode("latin-1"), size_bytes)
-            except S3Error:
+            except RestError:
                 return None
         start, stop = span or (0, size_bytes)
         if span is None:
@@ -105,7 +105,7 @@ class PlainGets:
     def _address(self, path: bytes) -> tuple[str, str] | None:
         try:
             names = address(path, "", ())
-        except S3Error:
+        except RestError:
             return None
         if not path.startswith(b"/") or not names[1]:
             return None

@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import cast
 
 from bucketbench.testbed.model.objects import StoredObject
-from bucketbench.testbed.s3.call import Call, xml_response
+from bucketbench.testbed.rest.call import Call, xml_response
 from bucketbench.testbed.s3.conditions import check_read, range_applies
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range

@@ -4,10 +4,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from bucketbench.testbed.model.objects import Buckets, ModelError
+from bucketbench.testbed.rest.addressing import address
+from bucketbench.testbed.rest.call import Call
+from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
-from bucketbench.testbed.s3.addressing import address
-from bucketbench.testbed.s3.call import Call
-from bucketbench.testbed.s3.errors import S3Error, from_model
+from bucketbench.testbed.s3.errors import S3Error, from_model, from_rest
 from bucketbench.testbed.s3.operations import operation_name
 from bucketbench.testbed.s3.plain import PlainGets
 from bucketbench.testbed.serving.dialect import UNKNOWN, Operation, PlainGet
@@ -67,7 +68,7 @@ class S3Service:
         """Returns what the request asks for, `unknown` where it is not served or malformed."""
         try:
             bucket, key = self._address(request)
-        except S3Error:
+        except RestError:
             return Operation(name=UNKNOWN)
         name = operation_name(request.method, bucket, key, request.query, request.headers)
         return Operation(name=name, bucket=bucket, key=key, prefix="" if key else request.query.get("prefix", ""))
@@ -103,8 +104,8 @@ class S3Service:
             response = await handler(call)
         except ModelError as error:
             response = error_response(from_model(error), request)
-        except S3Error as error:
-            response = error_response(error, request)
+        except RestError as error:
+            response = error_response(from_rest(error), request)
         except DisconnectedError:
             raise
         except Exception:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from bucketbench.testbed.model.contents import pieces
 from bucketbench.testbed.model.objects import Attributes, Part, Upload
+from bucketbench.testbed.rest.call import Call, quoted, xml_response
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
-from bucketbench.testbed.s3.call import Call, quoted, xml_response
 from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, composite
 from bucketbench.testbed.s3.conditions import write_check
 from bucketbench.testbed.s3.errors import S3Error

@@ -5,13 +5,14 @@ from urllib.parse import unquote_to_bytes
 from bucketbench.testbed.model.contents import pieces
 from bucketbench.testbed.model.digests import digests_of
 from bucketbench.testbed.model.objects import Attributes, StoredObject
-from bucketbench.testbed.s3.addressing import check_key
+from bucketbench.testbed.rest.addressing import check_key
+from bucketbench.testbed.rest.call import Call, quoted, xml_response
+from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
-from bucketbench.testbed.s3.call import Call, quoted, xml_response
 from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, content_md5, verify
 from bucketbench.testbed.s3.conditions import check_read, write_check
-from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.s3.errors import S3Error, from_rest
 from bucketbench.testbed.s3.xml import parse
 from bucketbench.testbed.serving.messages import Response
 from bucketbench.testbed.serving.xml import children, document, element, text, timestamp
@@ -122,7 +123,8 @@ async def delete_objects(call: Call) -> Response:
         try:
             check_key(key)
             call.buckets.delete(bucket, key)
-        except S3Error as error:
+        except RestError as refused:
+            error = from_rest(refused)
             fields = element("Key", key) + element("Code", error.code) + element("Message", error.message)
             results.append(f"<Error>{fields}</Error>")
         else:

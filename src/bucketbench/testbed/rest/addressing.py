@@ -3,12 +3,12 @@
 from collections.abc import Collection
 from urllib.parse import unquote_to_bytes
 
-from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.rest.errors import RestError
 
 __all__ = ["KEY_LIMIT_BYTES", "address", "bucket_in_host", "check_key"]
 
 KEY_LIMIT_BYTES = 1024
-"""*Source*: Amazon S3 user guide, object key names: at most 1,024 bytes of UTF-8."""
+"""*Source*: Amazon S3 user guide, object key names, and Cloud Storage, object names: at most 1,024 bytes of UTF-8."""
 
 
 def bucket_in_host(host: str, base_hosts: Collection[str]) -> str | None:
@@ -30,7 +30,7 @@ def address(raw_path: bytes, host: str, base_hosts: Collection[str]) -> tuple[st
     try:
         path = unquote_to_bytes(raw_path).decode()
     except UnicodeDecodeError:
-        raise S3Error("InvalidURI") from None
+        raise RestError("InvalidURI") from None
     bucket, key = bucket_in_host(host, base_hosts), path[1:]
     if bucket is None:
         bucket, _, key = key.partition("/")
@@ -41,4 +41,4 @@ def address(raw_path: bytes, host: str, base_hosts: Collection[str]) -> tuple[st
 def check_key(key: str) -> None:
     """Raises KeyTooLongError for a key above the limit."""
     if len(key) > KEY_LIMIT_BYTES // 4 and len(size := key.encode()) > KEY_LIMIT_BYTES:
-        raise S3Error("KeyTooLongError", fields={"Size": str(len(size)), "MaxSizeAllowed": str(KEY_LIMIT_BYTES)})
+        raise RestError("KeyTooLongError", fields={"Size": str(len(size)), "MaxSizeAllowed": str(KEY_LIMIT_BYTES)})

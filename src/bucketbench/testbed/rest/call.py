@@ -1,10 +1,10 @@
-"""One S3 operation on its way: the request with its bucket and key, and the model it acts on."""
+"""One operation on its way: the request with its bucket and key, and the model it acts on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bucketbench.testbed.model.objects import Bucket, Buckets, StoredObject
-from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.serving.messages import BodyTooLargeError, Request, Response
 from bucketbench.testbed.serving.xml import XML_HEADER
 
@@ -38,7 +38,7 @@ class Call:
         """Returns the object; raises BucketMissingError or NoSuchKey."""
         found = self.bucket().objects.get(self.key)
         if found is None:
-            raise S3Error("NoSuchKey", fields={"Key": self.key})
+            raise RestError("NoSuchKey", fields={"Key": self.key})
         return found
 
     def integer(self, name: str, default: int, *, least: int = 0, most: int) -> int:
@@ -47,7 +47,7 @@ class Call:
         if not value:
             return default
         if not value.isascii() or not value.isdecimal() or not least <= (number := int(value[:12])):
-            raise S3Error(
+            raise RestError(
                 "InvalidArgument",
                 f"{name} must be an integer from {least} to {most}.",
                 fields={"ArgumentName": name, "ArgumentValue": value},
@@ -59,7 +59,7 @@ class Call:
         try:
             return await self.request.body.read(limit_bytes)
         except BodyTooLargeError:
-            raise S3Error("MaxMessageLengthExceeded", f"The body is larger than {limit_bytes} bytes.") from None
+            raise RestError("MaxMessageLengthExceeded", f"The body is larger than {limit_bytes} bytes.") from None
 
 
 def xml_response(body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> Response:
