@@ -17,13 +17,17 @@ __all__ = ["S3Error", "from_model", "from_rest"]
 
 _CODES: Mapping[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),
+    "AuthorizationHeaderMalformed": (400, "The Authorization header is malformed."),
+    "AuthorizationQueryParametersError": (400, "The signature in the query is malformed."),
     "BadDigest": (400, "The checksum you gave does not match the bytes that arrived."),
     "BucketAlreadyOwnedByYou": (409, "You own a bucket of this name already."),
     "BucketNotEmpty": (409, "The bucket still has objects; delete them first."),
     "EntityTooLarge": (400, "The upload is larger than the maximum allowed size."),
     "EntityTooSmall": (400, "A part other than the last is smaller than the minimum allowed size."),
+    "ExpiredToken": (400, "The session token has expired."),
     "IncompleteBody": (400, "Fewer bytes arrived than the request declared."),
     "InternalError": (500, "The testbed failed; its log on standard error says how."),
+    "InvalidAccessKeyId": (403, "No access key has this id."),
     "InvalidArgument": (400, "An argument is not valid."),
     "InvalidBucketName": (400, "The bucket name is not valid."),
     "InvalidDigest": (400, "The Content-MD5 you gave is not an MD5 in base64."),
@@ -32,6 +36,7 @@ _CODES: Mapping[str, tuple[int, str]] = {
     "InvalidPartOrder": (400, "The parts must be listed in ascending order of their numbers."),
     "InvalidRange": (416, "No byte of the range lies in the object."),
     "InvalidRequest": (400, "The request is not valid."),
+    "InvalidToken": (400, "The session token is not the one of this access key."),
     "InvalidURI": (400, "The path is not percent-encoded UTF-8."),
     "KeyTooLongError": (400, "The key is longer than 1,024 bytes of UTF-8."),
     "MalformedTrailerError": (400, "The aws-chunked body or its trailer is malformed."),
@@ -47,9 +52,16 @@ _CODES: Mapping[str, tuple[int, str]] = {
     "NotModified": (304, "Not modified."),
     "OperationAborted": (409, "A conflicting operation is in progress against this resource; try again."),
     "PreconditionFailed": (412, "A precondition of the request does not hold."),
+    "RequestTimeTooSkewed": (403, "The request's time differs too much from the server's."),
     "RequestTimeout": (400, "The connection was not read from or written to within the time limit."),
+    "SignatureDoesNotMatch": (
+        403,
+        "The signature calculated for the request is another than the one provided; check the secret access key and"
+        " how the request is signed.",
+    ),
     "SlowDown": (503, "Please reduce your request rate."),
     "TooManyRequests": (429, "Please reduce your request rate."),
+    "XAmzContentSHA256Mismatch": (400, "The x-amz-content-sha256 you gave does not match the body that arrived."),
 }
 
 

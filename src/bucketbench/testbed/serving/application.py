@@ -140,6 +140,7 @@ class Application:
         request = Request(
             method=scope["method"],
             raw_path=raw_path,
+            raw_query=scope["query_string"],
             query={},
             headers=headers,
             body=body,

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from bucketbench.testbed.model.contents import Content
@@ -10,6 +11,7 @@ __all__ = [
     "TLS_WRITE_BYTES",
     "Body",
     "BodyTooLargeError",
+    "ChunkSignatures",
     "ContentSlice",
     "DisconnectedError",
     "Request",
@@ -62,16 +64,38 @@ class Body:
         return bytes(collected)
 
 
+class ChunkSignatures(Protocol):
+    """Checks a body that is signed chunk by chunk; its methods raise the dialect's error where a signature is not the
+    sender's."""
+
+    def update(self, data: bytes) -> None:
+        """Takes in the next bytes of the chunk that arrives."""
+
+    def end_chunk(self, signature: str | None) -> None:
+        """Checks the chunk that has arrived whole; None where its line had no signature."""
+
+    def end_trailer(self, trailer: bytes, signature: str | None) -> None:
+        """Checks the trailing headers, `name:value\\n` each in the order they came, without the signature's own."""
+
+
 @dataclass(eq=False, kw_only=True, slots=True)
 class Request:
-    """One request: header names in lower case, `raw_path` as it was sent, undecoded, `query` decoded."""
+    """One request: header names in lower case, `raw_path` and `raw_query` as they were sent, undecoded, `query`
+    decoded.
+
+    Where credentials are required, `may_write` says whether the sender's permit changes, and `chunk_signatures` checks
+    a body that is signed in chunks.
+    """
 
     method: str
     raw_path: bytes
+    raw_query: bytes = b""
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Body
     id: str
+    may_write: bool = True
+    chunk_signatures: ChunkSignatures | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
