@@ -1,5 +1,6 @@
 """One operation on its way: the request with its bucket and key, and the model it acts on."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -55,11 +56,16 @@ class Call:
         return min(number, most)
 
     async def xml_body(self, limit_bytes: int) -> bytes:
-        """Returns a body of XML; raises MaxMessageLengthExceeded above the limit."""
+        """Returns a body of XML; raises MaxMessageLengthExceeded above the limit, XAmzContentSHA256Mismatch where it is
+        not the body that was signed."""
         try:
-            return await self.request.body.read(limit_bytes)
+            body = await self.request.body.read(limit_bytes)
         except BodyTooLargeError:
             raise RestError("MaxMessageLengthExceeded", f"The body is larger than {limit_bytes} bytes.") from None
+        signed = self.headers.get("x-amz-content-sha256", "")
+        if len(signed) == 64 and signed != hashlib.sha256(body).hexdigest():
+            raise RestError("XAmzContentSHA256Mismatch")
+        return body
 
 
 def xml_response(body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> Response:

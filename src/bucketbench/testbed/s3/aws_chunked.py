@@ -2,13 +2,14 @@
 
     size-in-hex[;chunk-signature=…]\\r\\n bytes \\r\\n … 0[;chunk-signature=…]\\r\\n [trailer:value\\r\\n]… \\r\\n
 
-Signatures are not verified. *Source*: Amazon S3 API reference, signature calculations for chunked uploads, with
-trailing headers.
+Signatures are verified where credentials are required. *Source*: Amazon S3 API reference, signature calculations for
+chunked uploads, with trailing headers.
 """
 
 import re
 
 from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.serving.messages import ChunkSignatures
 
 __all__ = ["AwsChunkedDecoder"]
 
@@ -16,17 +17,25 @@ _LINE_LIMIT_BYTES = 8192
 """A longer line is an error, not a reason to keep buffering. *Source*: ours; a chunk's line is under 120 bytes."""
 
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,16})(?:;.*)?\Z")
+_CHUNK_SIGNATURE = re.compile(rb";\s*chunk-signature=([0-9a-f]{64})\s*(?:;|\Z)")
+_TRAILER_SIGNATURE = "x-amz-trailer-signature"
 
 
 class AwsChunkedDecoder:
-    """Turns an aws-chunked body, fed in any pieces, back into the object's bytes. Raises MalformedTrailerError.
+    """Turns an aws-chunked body, fed in any pieces, back into the object's bytes. Raises MalformedTrailerError, and
+    what `signatures` raises.
 
     `trailers` has the trailing headers, names in lower case, once `complete` is true.
+
+    Args:
+        signatures: checks the chunks' signatures; None takes any.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, signatures: ChunkSignatures | None = None) -> None:
         self.trailers: dict[str, str] = {}
         self.complete = False
+        self._signatures = signatures
+        self._signature: str | None = None
         self._line = bytearray()
         self._left_bytes = 0
         self._state = self._size_line
@@ -39,6 +48,8 @@ class AwsChunkedDecoder:
             if self._left_bytes:
                 piece = data[at : at + self._left_bytes]
                 pieces.append(piece)
+                if self._signatures is not None:
+                    self._signatures.update(piece)
                 self._left_bytes -= len(piece)
                 at += len(piece)
                 continue
@@ -61,14 +72,25 @@ class AwsChunkedDecoder:
             raise S3Error("MalformedTrailerError", f"Expected a chunk size in hexadecimal, got {line[:40]!r}.")
         self._left_bytes = int(match.group(1), 16)
         self._state = self._end_of_chunk if self._left_bytes else self._trailer_line
+        if self._signatures is not None:
+            signature = _CHUNK_SIGNATURE.search(line)
+            self._signature = signature.group(1).decode() if signature else None
+            if not self._left_bytes:
+                self._signatures.end_chunk(self._signature)
 
     def _end_of_chunk(self, line: bytes) -> None:
         if line:
             raise S3Error("MalformedTrailerError", f"A chunk is longer than its declared size: {line[:40]!r} follows.")
+        if self._signatures is not None:
+            self._signatures.end_chunk(self._signature)
         self._state = self._size_line
 
     def _trailer_line(self, line: bytes) -> None:
         if not line:
+            signature = self.trailers.pop(_TRAILER_SIGNATURE, None)
+            if self._signatures is not None:
+                trailer = "".join(f"{name}:{value}\n" for name, value in self.trailers.items())
+                self._signatures.end_trailer(trailer.encode("latin-1"), signature)
             self.complete = True
             self._state = self._nothing_more
             return

@@ -42,7 +42,7 @@ async def receive_body(call: Call) -> ReceivedBody:
     if body_sha256 is not None:
         wanted.append("sha256")
 
-    decoder = AwsChunkedDecoder() if chunked else None
+    decoder = AwsChunkedDecoder(call.request.chunk_signatures) if chunked else None
     incoming = call.buckets.holder.receive()
     try:
         arrived = 0
@@ -67,7 +67,7 @@ async def receive_body(call: Call) -> ReceivedBody:
         if md5 is not None and md5 != received.digests["md5"]:
             raise S3Error("BadDigest", "The Content-MD5 you specified did not match what we received.")
         if body_sha256 is not None and received.digests["sha256"].hex() != body_sha256:
-            raise S3Error("BadDigest", "The x-amz-content-sha256 you specified did not match what we received.")
+            raise S3Error("XAmzContentSHA256Mismatch")
         verify(sent, received.digests)
     except BaseException:
         received.content.release()

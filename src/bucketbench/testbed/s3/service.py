@@ -88,6 +88,10 @@ class S3Service:
         """Returns S3's answer for an error that is not the model's."""
         return self._identified(error_response(S3Error.of_status(status, code, message), request), request)
 
+    def refusal(self, request: Request, error: S3Error) -> Response:
+        """Returns S3's answer for an error that was found before the operation began."""
+        return self._identified(error_response(error, request), request)
+
     def _identified(self, response: Response, request: Request) -> Response:
         response.headers.append((b"x-amz-request-id", request.id.encode()))
         return response
