@@ -87,10 +87,9 @@ class AwsChunkedDecoder:
 
     def _trailer_line(self, line: bytes) -> None:
         if not line:
-            signature = self.trailers.pop(_TRAILER_SIGNATURE, None)
             if self._signatures is not None:
-                trailer = "".join(f"{name}:{value}\n" for name, value in self.trailers.items())
-                self._signatures.end_trailer(trailer.encode("latin-1"), signature)
+                signed = (f"{name}:{value}\n" for name, value in self.trailers.items() if name != _TRAILER_SIGNATURE)
+                self._signatures.end_trailer("".join(signed).encode("latin-1"), self.trailers.get(_TRAILER_SIGNATURE))
             self.complete = True
             self._state = self._nothing_more
             return
