@@ -8,13 +8,9 @@ import re
 from collections.abc import Collection
 
 from bucketbench.testbed.model.objects import Buckets
-from bucketbench.testbed.rest.addressing import address, bucket_in_host
-from bucketbench.testbed.rest.errors import RestError
-from bucketbench.testbed.s3.ranges import byte_range
+from bucketbench.testbed.rest.plain import PlainPaths, plain_answer
 from bucketbench.testbed.s3.reading import checksum_response_headers, object_head
-from bucketbench.testbed.serving.dialect import Operation, PlainGet
-from bucketbench.testbed.serving.messages import ContentSlice
-from bucketbench.testbed.serving.ranges import content_range
+from bucketbench.testbed.serving.dialect import PlainGet
 
 __all__ = ["PlainGets"]
 
@@ -28,9 +24,6 @@ _SIGNATURE = re.compile(rb"(?:(?:x-amz-[a-z-]+|awsaccesskeyid|signature|expires|
 """The query of a presigned address (version 4 or 2), and what AWS SDKs append to name the operation: nothing in it
 changes the answer."""
 
-_KNOWN_PATHS_LIMIT = 100_000
-"""Decoded paths kept; at 200 bytes each they take 20 MiB. *Source*: ours."""
-
 
 class PlainGets:
     """Recognises plain GETs, path-style.
@@ -41,10 +34,7 @@ class PlainGets:
     """
 
     def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
-        self._buckets = buckets
-        self._base_hosts = tuple(base_hosts)
-        self._addresses: dict[bytes, tuple[str, str]] = {}
-        self._path_style: dict[bytes, bool] = {}
+        self._paths = PlainPaths(buckets, base_hosts=base_hosts)
 
     def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
         """Returns the answer for a request target and headers (names in lower case), or None where the request is not
@@ -61,55 +51,16 @@ class PlainGets:
                 host = value
             elif name not in _WITHOUT_EFFECT:
                 return None
-        if not self._is_path_style(host):
-            return None
         path, _, query = target.partition(b"?")
         if query and not _SIGNATURE.fullmatch(query):
             return None
-        names = self._addresses.get(path) or self._address(path)
-        bucket = self._buckets.find(names[0]) if names else None
-        found = bucket.objects.get(names[1]) if bucket and names else None
-        if found is None or names is None or (if_match is not None and if_match != b'"%s"' % found.etag.encode()):
+        names = self._paths.find(host, path)
+        if names is None:
             return None
-        size_bytes, span = found.size_bytes, None
-        if range_header is not None:
-            try:
-                span = byte_range(range_header.decode("latin-1"), size_bytes)
-            except RestError:
-                return None
-        start, stop = span or (0, size_bytes)
-        if span is None:
-            head = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n" % (object_head(found), size_bytes)
-            if checksums:
-                head += b"".join(b"%s: %s\r\n" % header for header in checksum_response_headers(found))
-        else:
-            head = b"HTTP/1.1 206 Partial Content\r\n%scontent-range: %s\r\ncontent-length: %d\r\n" % (
-                object_head(found),
-                content_range(start, stop, size_bytes),
-                stop - start,
-            )
-        kind = "get_object" if range_header is None else "get_object_range"
-        operation = Operation(name=kind, bucket=names[0], key=names[1])
-        return PlainGet(
-            operation=operation, head=head, body=ContentSlice(content=found.content, start=start, stop=stop)
-        )
-
-    def _is_path_style(self, host: bytes) -> bool:
-        known = self._path_style.get(host)
-        if known is None:
-            known = bucket_in_host(host.decode("latin-1"), self._base_hosts) is None
-            if len(self._path_style) < _KNOWN_PATHS_LIMIT:
-                self._path_style[host] = known
-        return known
-
-    def _address(self, path: bytes) -> tuple[str, str] | None:
-        try:
-            names = address(path, "", ())
-        except RestError:
+        bucket, found = names
+        if if_match is not None and if_match != b'"%s"' % found.etag.encode():
             return None
-        if not path.startswith(b"/") or not names[1]:
-            return None
-        if len(self._addresses) >= _KNOWN_PATHS_LIMIT:
-            self._addresses.clear()
-        self._addresses[path] = names
-        return names
+        whole_head = b""
+        if checksums:
+            whole_head = b"".join(b"%s: %s\r\n" % header for header in checksum_response_headers(found))
+        return plain_answer(bucket, found, object_head(found), range_header, whole_head=whole_head)

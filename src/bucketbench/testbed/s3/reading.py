@@ -6,7 +6,8 @@ from typing import cast
 
 from bucketbench.testbed.model.objects import StoredObject
 from bucketbench.testbed.rest.call import Call, xml_response
-from bucketbench.testbed.s3.conditions import check_read, range_applies
+from bucketbench.testbed.rest.conditions import check_read, range_applies
+from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range
 from bucketbench.testbed.serving.messages import ContentSlice, Response
@@ -82,7 +83,7 @@ def check_not_modified(call: Call, found: StoredObject) -> Response | None:
     """Returns a 304 with the object's validators, or None; raises PreconditionFailed."""
     try:
         check_read(call.headers, found)
-    except S3Error as error:
+    except RestError as error:
         if error.code != "NotModified":
             raise
         validators = (b"etag", b"last-modified", b"cache-control")

@@ -9,7 +9,7 @@ from bucketbench.testbed.rest.call import Call
 from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
 from bucketbench.testbed.s3.errors import S3Error, from_model, from_rest
-from bucketbench.testbed.s3.operations import operation_name
+from bucketbench.testbed.s3.operations import ROUTES
 from bucketbench.testbed.s3.plain import PlainGets
 from bucketbench.testbed.serving.dialect import UNKNOWN, Operation, PlainGet
 from bucketbench.testbed.serving.messages import DisconnectedError, Request, Response
@@ -70,7 +70,7 @@ class S3Service:
             bucket, key = self._address(request)
         except RestError:
             return Operation(name=UNKNOWN)
-        name = operation_name(request.method, bucket, key, request.query, request.headers)
+        name = ROUTES.name(request.method, bucket, key, request.query, request.headers)
         return Operation(name=name, bucket=bucket, key=key, prefix="" if key else request.query.get("prefix", ""))
 
     def _address(self, request: Request) -> tuple[str, str]:
@@ -131,5 +131,5 @@ def error_response(error: S3Error, request: Request) -> Response:
         "RequestId": request.id,
         "HostId": "testbed",
     }
-    body = document("Error", [element(name, value) for name, value in fields.items()], namespace=False)
+    body = document("Error", [element(name, value) for name, value in fields.items()], namespace=None)
     return Response(status=error.status, headers=[XML_HEADER, *error.headers], body=body)

@@ -7,11 +7,12 @@ from bucketbench.testbed.model.digests import digests_of
 from bucketbench.testbed.model.objects import Attributes, StoredObject
 from bucketbench.testbed.rest.addressing import check_key
 from bucketbench.testbed.rest.call import Call, quoted, xml_response
+from bucketbench.testbed.rest.conditions import check_read
 from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
 from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, content_md5, verify
-from bucketbench.testbed.s3.conditions import check_read, write_check
+from bucketbench.testbed.s3.conditions import write_check
 from bucketbench.testbed.s3.errors import S3Error, from_rest
 from bucketbench.testbed.s3.xml import parse
 from bucketbench.testbed.serving.messages import Response

@@ -5,10 +5,20 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-__all__ = ["XML_HEADER", "MalformedXmlError", "children", "document", "element", "parse", "text", "timestamp"]
+__all__ = [
+    "S3_NAMESPACE",
+    "XML_HEADER",
+    "MalformedXmlError",
+    "children",
+    "document",
+    "element",
+    "parse",
+    "text",
+    "timestamp",
+]
 
 XML_HEADER = (b"content-type", b"application/xml")
-_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+S3_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 _ESCAPED = re.compile('[&<>"\x00-\x1f\x7f\ufffe\uffff]')
 
@@ -27,9 +37,9 @@ def element(name: str, value: str | int) -> str:
     return f"<{name}>{text(value) if isinstance(value, str) else value}</{name}>"
 
 
-def document(name: str, content: Iterable[str], *, namespace: bool = True) -> bytes:
+def document(name: str, content: Iterable[str], *, namespace: str | None = S3_NAMESPACE) -> bytes:
     """Returns a document whose root holds the elements given."""
-    attribute = f' xmlns="{_NAMESPACE}"' if namespace else ""
+    attribute = f' xmlns="{namespace}"' if namespace else ""
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<{name}{attribute}>{"".join(content)}</{name}>'.encode()
 
 
