@@ -1,1 +1,1 @@
-"""Faults by rule: which requests they strike, and what happens to those."""
+"""What goes wrong on purpose: rules, the plan that draws from them, and what each fault does to an answer."""

@@ -5,6 +5,7 @@ import binascii
 from collections.abc import Callable
 from urllib.parse import quote
 
+from bucketbench.testbed.faults.listing import list_page
 from bucketbench.testbed.model.objects import Bucket
 from bucketbench.testbed.rest.call import Call, xml_response
 from bucketbench.testbed.s3.errors import S3Error
@@ -45,7 +46,7 @@ async def list_objects_v2(call: Call) -> Response:
             "InvalidArgument", "The continuation token is empty.", fields={"ArgumentName": "continuation-token"}
         )
     after = start_after if token is None else _from_token(token)
-    page = bucket.list(prefix=prefix, delimiter=delimiter, after=after, limit=limit)
+    page = list_page(bucket, prefix=prefix, delimiter=delimiter, after=after, limit=limit, fault=call.request.fault)
     fields = [
         element("Name", bucket.name),
         f"<Prefix>{encode(prefix)}</Prefix>",
@@ -73,7 +74,7 @@ async def list_objects_v1(call: Call) -> Response:
     bucket, encode = call.bucket(), _encoder(call)
     prefix, delimiter, marker = (call.query.get(name, "") for name in ("prefix", "delimiter", "marker"))
     limit = call.integer("max-keys", PAGE_LIMIT, most=PAGE_LIMIT)
-    page = bucket.list(prefix=prefix, delimiter=delimiter, after=marker, limit=limit)
+    page = list_page(bucket, prefix=prefix, delimiter=delimiter, after=marker, limit=limit, fault=call.request.fault)
     fields = [
         element("Name", bucket.name),
         f"<Prefix>{encode(prefix)}</Prefix>",

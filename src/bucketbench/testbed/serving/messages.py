@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
+from bucketbench.testbed.faults.plan import Fault
 from bucketbench.testbed.model.contents import Content
 
 __all__ = [
@@ -84,7 +85,8 @@ class Request:
     decoded.
 
     Where credentials are required, `may_write` says whether the sender's permit changes, and `chunk_signatures` checks
-    a body that is signed in chunks.
+    a body that is signed in chunks. `fault` is what strikes the request, if anything does: a dialect honours those of
+    listings by `faults.listing.list_page`, the server all others.
     """
 
     method: str
@@ -96,6 +98,7 @@ class Request:
     id: str
     may_write: bool = True
     chunk_signatures: ChunkSignatures | None = None
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
