@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from bucketbench.testbed.faults.operations import LISTINGS, OPERATIONS, READS, WRITE_METHODS
 
@@ -255,12 +255,11 @@ class FaultRule:
             raise FaultError(f"unknown field {unknown[0]}; the fields are {', '.join(known)}")
         if "kind" not in values:
             raise FaultError(f"kind is missing; expected one of {', '.join(get_args(FaultKind))}")
-        return cls(
-            **{
-                name: tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-                for name, value in cast("Mapping[str, Any]", values).items()
-            }
-        )
+        given: dict[str, Any] = {
+            str(name): tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+            for name, value in values.items()
+        }
+        return cls(**given)
 
     def to_mapping(self) -> dict[str, object]:
         """Returns the fields that differ from their defaults, by name; tuples as lists."""

@@ -1,0 +1,28 @@
+"""Finding and reading faults by name or file."""
+
+from collections.abc import Mapping, Sequence
+
+from bucketbench.testbed.faults.plan import FaultSet
+from bucketbench.testbed.faults.rules import FaultError
+from bucketbench.testbed.presets import PresetError, read_preset
+
+__all__ = ["load_faults"]
+
+
+def load_faults(value: str | Mapping[str, object] | Sequence[object]) -> FaultSet:
+    """Returns the faults for a preset's name, a YAML file's path, YAML in line (`[{kind: reset, nth: 3}]`), a mapping
+    of `seed` and `rules`, or a list of rules.
+
+    Raises:
+        FaultError: no such preset or file, or it does not hold valid rules; it says which rule is wrong and how.
+    """
+    if not isinstance(value, str):
+        return FaultSet.from_value(value)
+    try:
+        values, origin = read_preset(value, group="faults", what="the faults")
+    except PresetError as error:
+        raise FaultError(str(error)) from error
+    try:
+        return FaultSet.from_value(values)
+    except FaultError as error:
+        raise FaultError(f"{origin}: {error}") from error
