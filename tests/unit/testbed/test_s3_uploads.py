@@ -28,8 +28,20 @@ def part(driver: Driver, upload: str, number: int, body: bytes, key: str = "key"
     return driver.ask("PUT", f"/data/{key}", f"partNumber={number}&uploadId={upload}", headers=sent, body=body)
 
 
-def complete(driver: Driver, upload: str, parts: list[tuple[int, str]], key: str = "key", **headers: str) -> Answer:
-    listed = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>" for number, etag in parts)
+def complete(
+    driver: Driver,
+    upload: str,
+    parts: list[tuple[int, str]],
+    key: str = "key",
+    checksums: tuple[str, list[str]] = ("", []),
+    **headers: str,
+) -> Answer:
+    name, values = checksums
+    stated = [f"<Checksum{name}>{value}</Checksum{name}>" for value in values] or [""] * len(parts)
+    listed = "".join(
+        f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag>{checksum}</Part>"
+        for (number, etag), checksum in zip(parts, stated, strict=True)
+    )
     body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return driver.ask("POST", f"/data/{key}", f"uploadId={upload}", headers=sent, body=body)
@@ -106,7 +118,11 @@ def test_the_checksum_of_the_parts(driver: Driver) -> None:
         digest = zlib.crc32(body).to_bytes(4, "big")
         sums.append(digest)
         part(driver, upload, number, body, x_amz_checksum_crc32=base64.b64encode(digest).decode())
-    answer = complete(driver, upload, [(1, etag_of(BIG)), (2, etag_of(b"last"))])
+    listed = [(1, etag_of(BIG)), (2, etag_of(b"last"))]
+    assert complete(driver, upload, listed).code == "InvalidRequest"
+    stated = [base64.b64encode(digest).decode() for digest in sums]
+    assert complete(driver, upload, listed, checksums=("CRC32", [stated[0], stated[0]])).code == "InvalidPart"
+    answer = complete(driver, upload, listed, checksums=("CRC32", stated))
     wanted = base64.b64encode(zlib.crc32(b"".join(sums)).to_bytes(4, "big")).decode() + "-2"
     assert answer.xml.findtext("ChecksumCRC32") == wanted
     head = driver.ask("HEAD", "/data/key", headers={"x-amz-checksum-mode": "ENABLED"})

@@ -9,17 +9,23 @@ from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.serving.messages import BodyTooLargeError, Request, Response
 from bucketbench.testbed.serving.xml import XML_HEADER
 
-__all__ = ["Call", "quoted", "xml_response"]
+__all__ = ["PART_MINIMUM_BYTES", "Call", "quoted", "xml_response"]
+
+PART_MINIMUM_BYTES = 5 << 20
+"""Least size of a part other than the last. *Source*: Amazon S3 user guide, multipart upload limits; Cloud Storage,
+XML API multipart uploads: 5 MiB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """What a handler receives."""
+    """What a handler receives: the model, the request, the names it is about, and the least size of a part other than
+    an upload's last."""
 
     buckets: Buckets
     request: Request
     bucket_name: str
     key: str
+    minimum_part_bytes: int = PART_MINIMUM_BYTES
 
     @property
     def query(self) -> Mapping[str, str]:

@@ -1,46 +1,31 @@
-"""Multipart uploads: create, parts, list, complete, abort. *Source* of the limits: Amazon S3 user guide, multipart
-upload limits."""
+"""Multipart uploads of S3: create, parts, list, complete, abort, with S3's checksums."""
 
-import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from bucketbench.testbed.model.contents import pieces
 from bucketbench.testbed.model.objects import Attributes, Part, Upload
 from bucketbench.testbed.rest.call import Call, quoted, xml_response
+from bucketbench.testbed.rest.uploads import (
+    COMPLETE_BODY_LIMIT_BYTES,
+    listed_parts,
+    multipart_etag,
+    part_number,
+    parts_response,
+)
 from bucketbench.testbed.s3.attributes import requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
 from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, composite
 from bucketbench.testbed.s3.conditions import write_check
 from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.s3.listing import OWNER
 from bucketbench.testbed.s3.ranges import byte_range
 from bucketbench.testbed.s3.writing import copy_source
-from bucketbench.testbed.s3.xml import parse
 from bucketbench.testbed.serving.messages import Response
-from bucketbench.testbed.serving.xml import children, document, element, timestamp
+from bucketbench.testbed.serving.xml import document, element, timestamp
 
-__all__ = [
-    "abort_upload",
-    "complete_upload",
-    "create_upload",
-    "list_parts",
-    "multipart_etag",
-    "upload_part",
-    "upload_part_copy",
-]
-
-PART_COUNT_LIMIT = 10_000
-PART_MINIMUM_BYTES = 5 << 20
-"""Least size of a part other than the last."""
-
-_COMPLETE_BODY_LIMIT_BYTES = 8 << 20
-"""10,000 parts with an ETag and a checksum each take about 2 MiB. *Source*: arithmetic."""
-
-
-def multipart_etag(part_etags: Sequence[str]) -> str:
-    """Returns the ETag of a multipart object: the MD5 of the parts' MD5 digests, `-`, their number."""
-    joined = b"".join(bytes.fromhex(etag) for etag in part_etags)
-    return f"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(part_etags)}"
+__all__ = ["abort_upload", "complete_upload", "create_upload", "list_parts", "upload_part", "upload_part_copy"]
 
 
 async def create_upload(call: Call) -> Response:
@@ -59,20 +44,9 @@ async def create_upload(call: Call) -> Response:
     return xml_response(document("InitiateMultipartUploadResult", fields), headers)
 
 
-def _part_number(call: Call) -> int:
-    number = call.integer("partNumber", 0, least=1, most=PART_COUNT_LIMIT + 1)
-    if not 1 <= number <= PART_COUNT_LIMIT:
-        raise S3Error(
-            "InvalidArgument",
-            f"Part number must be an integer between 1 and {PART_COUNT_LIMIT}, inclusive.",
-            fields={"ArgumentName": "partNumber", "ArgumentValue": call.query.get("partNumber", "")},
-        )
-    return number
-
-
 async def upload_part(call: Call) -> Response:
     """Takes a part in."""
-    bucket, number = call.bucket(), _part_number(call)
+    bucket, number = call.bucket(), part_number(call)
     upload = bucket.upload(call.query["uploadId"], call.key)
     body = await receive_body(call)
     part = Part(
@@ -85,7 +59,7 @@ async def upload_part(call: Call) -> Response:
 
 async def upload_part_copy(call: Call) -> Response:
     """Makes a part of an object, or of the range that x-amz-copy-source-range names."""
-    bucket, number = call.bucket(), _part_number(call)
+    bucket, number = call.bucket(), part_number(call)
     upload, source = bucket.upload(call.query["uploadId"], call.key), copy_source(call)
     start, stop = 0, source.size_bytes
     if (header := call.headers.get("x-amz-copy-source-range")) is not None:
@@ -112,38 +86,28 @@ async def upload_part_copy(call: Call) -> Response:
 async def list_parts(call: Call) -> Response:
     """Lists the parts of an open upload, up to 1,000 a page."""
     upload = call.bucket().upload(call.query["uploadId"], call.key)
-    marker = call.integer("part-number-marker", 0, most=PART_COUNT_LIMIT)
-    limit = call.integer("max-parts", 1000, most=1000)
-    later = sorted(number for number in upload.parts if number > marker)
-    shown = [upload.parts[number] for number in later[:limit]]
-    fields = [
-        element("Bucket", call.bucket_name),
-        element("Key", call.key),
-        element("UploadId", upload.id),
-        element("StorageClass", "STANDARD"),
-        element("PartNumberMarker", marker),
-        element("NextPartNumberMarker", shown[-1].number if shown else 0),
-        element("MaxParts", limit),
-        element("IsTruncated", str(len(later) > len(shown)).lower()),
-    ]
-    for part in shown:
-        described = [
-            element("PartNumber", part.number),
-            element("LastModified", timestamp(part.modified_s)),
-            element("ETag", quoted(part.etag)),
-            element("Size", part.content.size_bytes),
-            *(element(f"Checksum{name.upper()}", value) for name, value in part.checksums.items()),
+    fields: list[str] = []
+    if upload.checksum_algorithm is not None:
+        fields = [
+            element("ChecksumAlgorithm", upload.checksum_algorithm.upper()),
+            element("ChecksumType", upload.attributes.checksum_type),
         ]
-        fields.append(f"<Part>{''.join(described)}</Part>")
-    return xml_response(document("ListPartsResult", fields))
+    owner = "<Initiator><ID>testbed</ID></Initiator>" + OWNER
+    return parts_response(call, upload, owner=owner, describe=_described_checksums, fields=fields)
+
+
+def _described_checksums(part: Part) -> list[str]:
+    return [element(f"Checksum{name.upper()}", value) for name, value in part.checksums.items()]
 
 
 async def complete_upload(call: Call) -> Response:
     """Publishes the parts that the body lists, in its order, as one object."""
     bucket = call.bucket()
     upload = bucket.upload(call.query["uploadId"], call.key)
-    body = await call.xml_body(_COMPLETE_BODY_LIMIT_BYTES)
-    parts = _listed_parts(upload, body)
+    body = await call.xml_body(COMPLETE_BODY_LIMIT_BYTES)
+    parts = listed_parts(
+        upload, body, minimum_part_bytes=call.minimum_part_bytes, check=partial(_check_checksums, upload)
+    )
     etag = multipart_etag([part.etag for part in parts])
     checksums = _whole_checksums(call, upload, parts)
     attributes = Attributes(
@@ -166,42 +130,21 @@ async def complete_upload(call: Call) -> Response:
     return xml_response(document("CompleteMultipartUploadResult", fields))
 
 
-def _listed_parts(upload: Upload, body: bytes) -> list[Part]:
-    """Returns the parts a completion lists; raises MalformedXML, InvalidPartOrder, InvalidPart or EntityTooSmall."""
-    parts: list[Part] = []
-    for name, child in children(parse(body, "CompleteMultipartUpload")):
-        if name != "Part":
-            continue
-        fields = {field_name: (field.text or "").strip() for field_name, field in children(child)}
-        text = fields.get("PartNumber", "")
-        if not (text.isascii() and text.isdecimal()):
-            raise S3Error("MalformedXML", f"PartNumber is {text!r}.")
-        number, etag = int(text[:8]), fields.get("ETag", "").strip('"')
-        if parts and number <= parts[-1].number:
-            raise S3Error("InvalidPartOrder", fields={"UploadId": upload.id})
-        part = upload.parts.get(number)
-        if part is None or part.etag != etag or not _checksums_agree(part, fields):
-            raise S3Error("InvalidPart", fields={"UploadId": upload.id, "PartNumber": str(number), "ETag": etag})
-        parts.append(part)
-    if not parts:
-        raise S3Error("MalformedXML", "The completion lists no part.")
-    for part in parts[:-1]:
-        if part.content.size_bytes < PART_MINIMUM_BYTES:
-            raise S3Error(
-                "EntityTooSmall",
-                fields={
-                    "ProposedSize": str(part.content.size_bytes),
-                    "MinSizeAllowed": str(PART_MINIMUM_BYTES),
-                    "PartNumber": str(part.number),
-                    "ETag": part.etag,
-                },
-            )
-    return parts
-
-
-def _checksums_agree(part: Part, fields: dict[str, str]) -> bool:
-    stated = {name: fields[f"Checksum{name.upper()}"] for name in ALGORITHMS if f"Checksum{name.upper()}" in fields}
-    return all(part.checksums.get(name, value) == value for name, value in stated.items())
+def _check_checksums(upload: Upload, part: Part, fields: Mapping[str, str]) -> None:
+    """Raises InvalidPart where the completion states another checksum than the part has, InvalidRequest where it states
+    none although the upload's checksum is made of its parts'."""
+    for name in ALGORITHMS:
+        stated = fields.get(f"Checksum{name.upper()}")
+        if stated is not None and part.checksums.get(name) != stated:
+            raise S3Error("InvalidPart", fields={"UploadId": upload.id, "PartNumber": str(part.number)})
+    algorithm = upload.checksum_algorithm
+    needed = algorithm is not None and upload.attributes.checksum_type == "COMPOSITE"
+    if needed and f"Checksum{str(algorithm).upper()}" not in fields:
+        raise S3Error(
+            "InvalidRequest",
+            f"The upload was created with {algorithm} checksums of its parts; the completion has none for part"
+            f" {part.number}.",
+        )
 
 
 def _whole_checksums(call: Call, upload: Upload, parts: Sequence[Part]) -> dict[str, str]:
