@@ -9,7 +9,7 @@ from bucketbench.testbed.model.objects import Buckets
 from bucketbench.testbed.serving.dialect import Operation, PlainGet
 from bucketbench.testbed.serving.messages import Request, Response
 
-__all__ = ["GcsService"]
+__all__ = ["GcsService", "is_json_api"]
 
 _JSON_PATHS = (
     b"/storage/v1/",
@@ -19,6 +19,11 @@ _JSON_PATHS = (
     b"/batch/storage/v1",
 )
 """*Source*: Cloud Storage JSON API, request endpoints. The XML API would take them for buckets' names."""
+
+
+def is_json_api(path: bytes) -> bool:
+    """Returns whether a request's path is one of the JSON API's."""
+    return path.startswith(_JSON_PATHS)
 
 
 class _Api(Protocol):
@@ -47,7 +52,7 @@ class GcsService:
         self._xml: _Api = XmlService(buckets, base_hosts=base_hosts)
 
     def _api(self, path: bytes) -> _Api:
-        return self._json if path.startswith(_JSON_PATHS) else self._xml
+        return self._json if is_json_api(path) else self._xml
 
     def identify(self, request: Request) -> Operation:
         """Returns what the request asks for, `unknown` where it is not served or malformed."""
