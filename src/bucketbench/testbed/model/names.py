@@ -1,10 +1,10 @@
 """Names in the order of their UTF-8 bytes, and the listing of them by prefix and delimiter that every dialect needs."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["NamePage", "SortedNames", "list_names", "successor"]
+__all__ = ["ALL_NAMES", "NamePage", "Selection", "SortedNames", "list_names", "successor"]
 
 _CHUNK_NAMES = 1024
 """Names a chunk is built with; it splits at twice that. *Source*: 2,048 pointers are 16 KiB, which insert moves in
@@ -101,7 +101,34 @@ class NamePage:
     last: str
 
 
-def list_names(names: SortedNames, *, prefix: str = "", delimiter: str = "", after: str = "", limit: int) -> NamePage:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Which names a listing looks at, beside its prefix, before it rolls any up.
+
+    `start` is the first name that may appear, `stop` the first that may not; empty for no bound. `keep` is asked of
+    each name, and makes the cost O(names that begin with the prefix). `with_markers` lists a name that is itself a
+    common prefix (it ends in the delimiter, and holds it nowhere else) among the names too, as two entries.
+    """
+
+    start: str = ""
+    stop: str = ""
+    keep: Callable[[str], bool] | None = None
+    with_markers: bool = False
+
+
+ALL_NAMES = Selection()
+"""Leaves nothing out."""
+
+
+def list_names(
+    names: SortedNames,
+    *,
+    prefix: str = "",
+    delimiter: str = "",
+    after: str = "",
+    limit: int,
+    selection: Selection = ALL_NAMES,
+) -> NamePage:
     """Lists the names that begin with `prefix`, rolling up those that contain `delimiter` beyond it.
 
     An entry is a name or a common prefix; only entries greater than `after` appear, so a common prefix that `after`
@@ -112,7 +139,9 @@ def list_names(names: SortedNames, *, prefix: str = "", delimiter: str = "", aft
         prefix: plain text that a name must begin with.
         delimiter: text that ends a common prefix; empty for no rolling up.
         after: lists only entries greater than this; empty for all.
-        limit: the most entries in the page; 0 gives an empty page that claims to be complete, as S3 does.
+        limit: the most entries in the page; 0 gives an empty page that claims to be complete, as S3 does. A common
+            prefix and its marker stay together, so that a page of one entry may have two.
+        selection: which names are looked at.
     """
     found: list[str] = []
     common_prefixes: list[str] = []
@@ -124,24 +153,30 @@ def list_names(names: SortedNames, *, prefix: str = "", delimiter: str = "", aft
         cut = name.find(delimiter, len(prefix)) if delimiter else -1
         return name[: cut + len(delimiter)] if cut >= 0 else None
 
-    start: str | None = max(prefix, after)
+    stop, keep = selection.stop, selection.keep
+    start: str | None = max(prefix, after, selection.start)
     if after.startswith(prefix) and (inside := rolled_up(after)) is not None:
-        start = successor(inside)
+        beyond = successor(inside)
+        start = None if beyond is None else max(beyond, selection.start)
     while start is not None:
         restart: str | None = None
         for name in names.from_name(start):
-            if not name.startswith(prefix):
+            if not name.startswith(prefix) or (stop and name >= stop):
                 break
-            if name == after:
+            if name == after or (keep is not None and not keep(name)):
                 continue
             group = rolled_up(name)
-            if len(found) + len(common_prefixes) == limit:
+            is_marker = selection.with_markers and group == name
+            count = len(found) + len(common_prefixes)
+            if count and count + 1 + is_marker > limit:
                 return NamePage(names=found, common_prefixes=common_prefixes, truncated=True, last=last)
             if group is None:
                 found.append(name)
                 last = name
             else:
                 common_prefixes.append(group)
+                if is_marker:
+                    found.append(name)
                 last = group
                 restart = successor(group)
                 break

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from bucketbench.testbed.model.contents import Content, Incoming
-from bucketbench.testbed.model.names import NamePage, SortedNames, list_names
+from bucketbench.testbed.model.names import ALL_NAMES, NamePage, Selection, SortedNames, list_names
 
 __all__ = [
     "Attributes",
@@ -175,9 +175,11 @@ class Bucket:
     uploads: dict[str, Upload] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
 
-    def list(self, *, prefix: str, delimiter: str, after: str, limit: int) -> NamePage:
+    def list(
+        self, *, prefix: str, delimiter: str, after: str, limit: int, selection: Selection = ALL_NAMES
+    ) -> NamePage:
         """Returns one page of keys; see `list_names`."""
-        return list_names(self.names, prefix=prefix, delimiter=delimiter, after=after, limit=limit)
+        return list_names(self.names, prefix=prefix, delimiter=delimiter, after=after, limit=limit, selection=selection)
 
     def upload(self, upload_id: str, key: str) -> Upload:
         """Returns the open upload with this id for this key; raises UploadMissingError."""

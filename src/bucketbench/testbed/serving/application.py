@@ -145,6 +145,7 @@ class Application:
             headers=headers,
             body=body,
             id=self.request_id(),
+            scheme=scope.get("scheme", "http"),
         )
         with upload or nullcontext():
             operation, response = await self._answer(request, scope["query_string"], dialect, is_admin=is_admin)

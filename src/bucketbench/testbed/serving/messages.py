@@ -82,7 +82,7 @@ class ChunkSignatures(Protocol):
 @dataclass(eq=False, kw_only=True, slots=True)
 class Request:
     """One request: header names in lower case, `raw_path` and `raw_query` as they were sent, undecoded, `query`
-    decoded.
+    decoded; `scheme` is `http` or `https`.
 
     Where credentials are required, `may_write` says whether the sender's permit changes, and `chunk_signatures` checks
     a body that is signed in chunks. `fault` is what strikes the request, if anything does: a dialect honours those of
@@ -96,6 +96,7 @@ class Request:
     headers: Mapping[str, str]
     body: Body
     id: str
+    scheme: str = "http"
     may_write: bool = True
     chunk_signatures: ChunkSignatures | None = None
     fault: Fault | None = None
