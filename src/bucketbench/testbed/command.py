@@ -1,6 +1,7 @@
 """The command line of the testbed."""
 
 import argparse
+import contextlib
 import ipaddress
 import json
 import logging
@@ -12,6 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from bucketbench.testbed.admin.route import ADMIN_PATH
+from bucketbench.testbed.auth.demand import demand_of_gcs, demand_of_s3
+from bucketbench.testbed.auth.gcs import TOKEN_PATH
+from bucketbench.testbed.auth.throwaway import TOKEN_LIFETIME_LIMIT_S, ThrowAwayCredentials
 from bucketbench.testbed.gcs.service import GcsService
 from bucketbench.testbed.model.directory import DirectoryError, DirectoryHolder
 from bucketbench.testbed.model.memory import MemoryHolder
@@ -50,7 +54,7 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--allow-remote",
         action="store_true",
-        help="let --host be reachable from other machines: nothing is authenticated",
+        help="let --host be reachable from other machines; the admin route is open to them even with --require-auth",
     )
     parser.add_argument(
         "--bucket", action="append", default=[], metavar="NAME", help="bucket to make if it is not there; repeatable"
@@ -58,6 +62,24 @@ def _parser() -> _Parser:
     parser.add_argument("--network", default="none", metavar="NAME|FILE.yaml", help="network model")
     parser.add_argument("--directory", metavar="DIR", help="keep objects in this directory instead of memory")
     parser.add_argument("--tls", action="store_true", help="serve HTTPS with a throw-away certificate authority")
+    parser.add_argument(
+        "--require-auth",
+        action="store_true",
+        help="refuse requests without credentials; those made for it are in the folder that is printed",
+    )
+    parser.add_argument(
+        "--public-bucket",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="bucket that anyone may read in spite of --require-auth, made if it is not there; repeatable",
+    )
+    parser.add_argument(
+        "--token-lifetime-s",
+        type=float,
+        default=3600.0,
+        help="validity of OAuth access tokens, and of the temporary access key from the start on",
+    )
     parser.add_argument(
         "--log-level", default="warning", choices=("debug", "info", "warning", "error"), help="of the log on stderr"
     )
@@ -83,6 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     _check_host(options.host, allow_remote=options.allow_remote)
+    _check_auth(options)
     for name, port in (("--port", options.port), ("--gcs-port", options.gcs_port)):
         if not 0 <= port <= 65535:
             raise _UsageError(f"{name} {port} is not a port; expected 0 to 65535")
@@ -95,28 +118,52 @@ def _run(options: argparse.Namespace) -> int:
         raise _UsageError(f"--network: {error}") from None
     buckets = _buckets(options)
     s3_listener, gcs_listener = (_listener(options.host, port) for port in (options.port, options.gcs_port))
-    authority = (
-        ThrowAwayAuthority(host=options.host, buckets=[bucket.name for bucket in buckets]) if options.tls else None
-    )
     base_hosts = ("localhost", options.host.lower())
-    dialects: dict[int, Dialect] = {
-        _port(s3_listener): S3Service(buckets, base_hosts=base_hosts),
-        _port(gcs_listener): GcsService(buckets, base_hosts=base_hosts),
-    }
-    application = Application(buckets, dialects=dialects, network=model)
-    try:
+    s3, gcs = S3Service(buckets, base_hosts=base_hosts), GcsService(buckets, base_hosts=base_hosts)
+    dialects: dict[int, Dialect] = {_port(s3_listener): s3, _port(gcs_listener): gcs}
+    with contextlib.ExitStack() as folders:
+        authority, credentials = None, None
+        if options.tls:
+            authority = ThrowAwayAuthority(host=options.host, buckets=[bucket.name for bucket in buckets])
+            folders.callback(authority.close)
+        if options.require_auth:
+            credentials = ThrowAwayCredentials(
+                token_uri=_endpoint(options, gcs_listener) + TOKEN_PATH, token_lifetime_s=options.token_lifetime_s
+            )
+            folders.callback(credentials.close)
+            public = options.public_bucket
+            dialects = {
+                _port(s3_listener): demand_of_s3(s3, credentials, buckets=buckets, public_buckets=public),
+                _port(gcs_listener): demand_of_gcs(gcs, credentials, public_buckets=public),
+            }
+        announced = {
+            "s3_endpoint": _endpoint(options, s3_listener),
+            "gcs_endpoint": _endpoint(options, gcs_listener),
+            "admin": _endpoint(options, s3_listener) + ADMIN_PATH,
+            "ca_certificate": str(authority.ca_certificate) if authority else None,
+            "credentials": str(credentials.folder) if credentials else None,
+            "pid": os.getpid(),
+        }
         serve(
-            application,
+            Application(buckets, dialects=dialects, network=model),
             [s3_listener, gcs_listener],
-            ready=lambda: _announce(options.host, s3_listener, gcs_listener, authority),
+            ready=lambda: print(json.dumps(announced), flush=True),  # noqa: T201 - the command's result.
             certificate=str(authority.certificate) if authority else None,
             key=str(authority.key) if authority else None,
             with_parent=options.exit_with_parent,
         )
-    finally:
-        if authority is not None:
-            authority.close()
     return 0
+
+
+def _check_auth(options: argparse.Namespace) -> None:
+    """Refuses options of credentials that make no sense."""
+    if options.public_bucket and not options.require_auth:
+        raise _UsageError("--public-bucket needs --require-auth: without it every bucket is public")
+    if not 0 < options.token_lifetime_s <= TOKEN_LIFETIME_LIMIT_S:
+        raise _UsageError(
+            f"--token-lifetime-s {options.token_lifetime_s} is out of range; expected more than 0 and at most"
+            f" {TOKEN_LIFETIME_LIMIT_S}"
+        )
 
 
 def _check_host(host: str, *, allow_remote: bool) -> None:
@@ -139,12 +186,15 @@ def _buckets(options: argparse.Namespace) -> Buckets:
         buckets = Buckets(holder)
     except DirectoryError as error:
         raise _UsageError(f"--directory: {error}") from None
-    for name in options.bucket:
+    named = [("--bucket", name) for name in options.bucket] + [
+        ("--public-bucket", name) for name in options.public_bucket
+    ]
+    for option, name in named:
         try:
             if buckets.find(name) is None:
                 buckets.create_bucket(name)
         except InvalidBucketNameError:
-            raise _UsageError(f"--bucket {name!r} is not a bucket name; use 3 to 63 of a-z, 0-9, '.' and '-'") from None
+            raise _UsageError(f"{option} {name!r} is not a bucket name; use 3 to 63 of a-z, 0-9, '.' and '-'") from None
     return buckets
 
 
@@ -159,18 +209,7 @@ def _port(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
-def _announce(
-    host: str, s3_listener: socket.socket, gcs_listener: socket.socket, authority: ThrowAwayAuthority | None
-) -> None:
-    """Prints the one line that says where the testbed is."""
-    name = f"[{host}]" if ":" in host else host
-    scheme = "https" if authority else "http"
-    endpoint = f"{scheme}://{name}:{_port(s3_listener)}"
-    line = {
-        "s3_endpoint": endpoint,
-        "gcs_endpoint": f"{scheme}://{name}:{_port(gcs_listener)}",
-        "admin": endpoint + ADMIN_PATH,
-        "ca_certificate": str(authority.ca_certificate) if authority else None,
-        "pid": os.getpid(),
-    }
-    print(json.dumps(line), flush=True)  # noqa: T201 - the command's result.
+def _endpoint(options: argparse.Namespace, listener: socket.socket) -> str:
+    """Returns the address that clients take as their endpoint."""
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"{'https' if options.tls else 'http'}://{host}:{_port(listener)}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from bucketbench.testbed.auth.credentials import Credentials
 from bucketbench.testbed.network.presets import load_network
 
 __all__ = ["RunningTestbed", "TestbedError", "launch_testbed"]
@@ -38,14 +39,15 @@ class RunningTestbed:
     """A testbed that serves. Usable from any thread and, as an address, from any process.
 
     `s3_endpoint` and `gcs_endpoint` are what clients take as their endpoint; `admin` the admin route's address;
-    `ca_certificate` the PEM file that verifies the server's certificate, or None without TLS; `pid` the server's
-    process.
+    `ca_certificate` the PEM file that verifies the server's certificate, or None without TLS; `credentials` those that
+    it demands, or None where it demands none; `pid` the server's process.
     """
 
     s3_endpoint: str
     gcs_endpoint: str
     admin: str
     ca_certificate: Path | None
+    credentials: Credentials | None = None
     pid: int
 
     def counts(self) -> dict[str, Any]:
@@ -96,6 +98,9 @@ def launch_testbed(
     network: str | Mapping[str, object] = "none",
     tls: bool = False,
     directory: str | os.PathLike[str] | None = None,
+    require_auth: bool = False,
+    public_buckets: Iterable[str] = (),
+    token_lifetime_s: float = 3600.0,
     start_limit_s: float = _START_LIMIT_S,
 ) -> Iterator[RunningTestbed]:
     """Runs a testbed in a process of its own on a free loopback port; it ends with the block, and with this process
@@ -106,6 +111,9 @@ def launch_testbed(
         network: a preset's name, a YAML file's path, or the fields of a `NetworkModel`.
         tls: serve HTTPS; verify with `ca_certificate`.
         directory: keep objects there instead of in memory.
+        require_auth: refuse requests without one of the testbed's `credentials`, as the provider would.
+        public_buckets: buckets that anyone may read in spite of that; made where they do not exist.
+        token_lifetime_s: validity of OAuth access tokens, and of the temporary access key from the start on.
         start_limit_s: seconds to wait until it serves.
 
     Raises:
@@ -119,6 +127,10 @@ def launch_testbed(
         command.append("--tls")
     if directory is not None:
         command += ["--directory", os.fspath(directory)]
+    if require_auth:
+        command += ["--require-auth", "--token-lifetime-s", repr(token_lifetime_s)]
+    for bucket in public_buckets:
+        command += ["--public-bucket", bucket]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         try:
@@ -150,12 +162,13 @@ def _announced(process: "subprocess.Popen[bytes]", log: IO[bytes], start_limit_s
             )
         line += piece
     announced = json.loads(line)
-    ca_certificate = announced["ca_certificate"]
+    ca_certificate, credentials = announced["ca_certificate"], announced["credentials"]
     return RunningTestbed(
         s3_endpoint=announced["s3_endpoint"],
         gcs_endpoint=announced["gcs_endpoint"],
         admin=announced["admin"],
         ca_certificate=Path(ca_certificate) if ca_certificate else None,
+        credentials=Credentials.read(Path(credentials)) if credentials else None,
         pid=announced["pid"],
     )
 

@@ -1,0 +1,46 @@
+"""What the sender of a request may do: everything, only read, or, without credentials, read public buckets."""
+
+from collections.abc import Iterable
+
+from bucketbench.testbed.serving.dialect import Operation
+from bucketbench.testbed.serving.messages import Request
+
+__all__ = ["anonymous_may", "granted_permissions", "is_write"]
+
+_PUBLIC_OPERATIONS = frozenset(
+    {
+        "get_object",
+        "get_object_attributes",
+        "get_object_range",
+        "head_bucket",
+        "head_object",
+        "list_objects",
+        "list_objects_v1",
+        "list_objects_v2",
+    }
+)
+"""What anyone may do with a public bucket. *Source*: Cloud Storage, making data public: allUsers with Storage Object
+Viewer may get and list objects; a bucket policy of S3 grants the same by s3:GetObject and s3:ListBucket."""
+
+_READING_VERBS = (".get", ".list", ".getIamPolicy")
+
+
+def is_write(request: Request) -> bool:
+    """Returns whether a request asks for a change: every one of both providers that does not is GET or HEAD, save for
+    a batch, whose parts are looked at one by one."""
+    return request.method not in ("GET", "HEAD")
+
+
+def anonymous_may(operation: Operation, public_buckets: Iterable[str]) -> bool:
+    """Returns whether an operation needs no credentials."""
+    return operation.name in _PUBLIC_OPERATIONS and operation.bucket in public_buckets
+
+
+def granted_permissions(asked: Iterable[str], *, may_write: bool) -> list[str]:
+    """Returns those of the IAM permissions asked for, such as `storage.objects.get`, that a sender has.
+
+    Args:
+        asked: names of permissions.
+        may_write: whether the sender may change anything; see `Request.may_write`.
+    """
+    return [name for name in asked if may_write or name.endswith(_READING_VERBS)]
