@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import sys
-import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import closing, nullcontext
 from itertools import count
@@ -13,6 +12,7 @@ from bucketbench.testbed.admin.counters import Counters
 from bucketbench.testbed.admin.route import ADMIN_PATH, Admin
 from bucketbench.testbed.model.contents import ContentGoneError, Reader
 from bucketbench.testbed.model.objects import Buckets
+from bucketbench.testbed.network.calibration import round_trip_s
 from bucketbench.testbed.network.deadlines import Deadlines
 from bucketbench.testbed.network.model import NetworkModel
 from bucketbench.testbed.network.shaping import Network, Transfer
@@ -97,7 +97,7 @@ class Application:
         if self._deadlines is None:
             self._deadlines = Deadlines(asyncio.get_running_loop())
         self._model = model
-        self._network = None if model.off else Network(model, self._deadlines)
+        self._network = None if model.off else Network(model, self._deadlines, round_trip_s=round_trip_s())
 
     def close(self) -> None:
         """Frees the timer and ends use of the holder."""
@@ -132,7 +132,7 @@ class Application:
         is_admin = raw_path.startswith(ADMIN_PATH.encode() + b"/")
         dialect = self.dialect(scope.get("server"))
         network = None if is_admin else self._network
-        arrived_s = time.monotonic()
+        arrived_s = 0.0 if network is None else network.arrived_s()
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         length_bytes = _body_length_bytes(headers)
         upload = None if network is None else network.upload(length_bytes)
@@ -150,8 +150,8 @@ class Application:
         with upload or nullcontext():
             operation, response = await self._answer(request, scope["query_string"], dialect, is_admin=is_admin)
             closes = not await _drain(body, headers)
-        if body.started:
-            arrived_s = time.monotonic()
+        if body.started and network is not None:
+            arrived_s = network.arrived_s()
         try:
             reader = _open(response)
         except ContentGoneError as error:
