@@ -4,7 +4,6 @@ It costs a third of the CPU of the ordinary way, which matters because the testb
 measured.
 """
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -68,7 +67,7 @@ class DirectResponse:
         if network is None:
             self._first_byte(None, 0.0)
         else:
-            network.call_at_first_byte(time.monotonic(), partial(self._first_byte, network))
+            network.call_at_first_byte(network.arrived_s(), partial(self._first_byte, network))
 
     def cancel(self) -> None:
         """Stops: the connection is gone."""

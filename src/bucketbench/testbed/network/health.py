@@ -1,0 +1,208 @@
+"""Whether the network model is kept: what was asked and what was achieved, counted, and said in the log where not.
+
+A deadline that is met late is this machine's doing. What a transfer loses between a deadline met and its next request
+for bytes is its peer's: a reader whose socket is full, a sender that has nothing to send. The one exception is a peer
+on this very machine that gets no processor, so the share of time that the processors were busy decides there.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["TOLERANCE", "Health"]
+
+TOLERANCE = 0.05
+"""How far the mean first byte or the bandwidth of a window may be from what was asked before a warning is due.
+*Source*: the testbed's promise, 5 % (docs/testbed.md)."""
+
+_WINDOW_S = 2.0
+_LEAST_DEADLINES = 20
+"""A window with fewer first bytes, or pieces of bodies, is too small to speak of. *Source*: ours; one interruption of
+10 ms among twenty 20 ms waits is less than the tolerance."""
+
+_WARNING_EVERY_S = 5.0
+"""*Source*: ours; seldom enough to be read."""
+
+_BUSY = 0.9
+"""Share of processor time above which slow peers are put down to the machine. *Source*: ours; with two cores, one is
+full and the other nearly."""
+
+_MIB = 1 << 20
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Tally:
+    """Sums over a time."""
+
+    first_bytes: int = 0
+    late_first_bytes: int = 0
+    asked_s: float = 0.0
+    late_s: float = 0.0
+    worst_late_s: float = 0.0
+    pieces: int = 0
+    sent_bytes: float = 0.0
+    behind_machine_bytes: float = 0.0
+    behind_peer_bytes: float = 0.0
+
+    def add(self, other: "_Tally") -> None:
+        """Adds another's sums."""
+        self.first_bytes += other.first_bytes
+        self.late_first_bytes += other.late_first_bytes
+        self.asked_s += other.asked_s
+        self.late_s += other.late_s
+        self.worst_late_s = max(self.worst_late_s, other.worst_late_s)
+        self.pieces += other.pieces
+        self.sent_bytes += other.sent_bytes
+        self.behind_machine_bytes += other.behind_machine_bytes
+        self.behind_peer_bytes += other.behind_peer_bytes
+
+    @property
+    def asked_bytes(self) -> float:
+        """What the model would have sent in the transfers' time."""
+        return self.sent_bytes + self.behind_machine_bytes + self.behind_peer_bytes
+
+
+class Health:
+    """Counts how well a network model is kept. One event loop owns it; each call costs about a microsecond.
+
+    Args:
+        clock: seconds.
+        processors: busy and passed time of all processors together, or None where that cannot be known.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        processors: Callable[[], tuple[float, float] | None] | None = None,
+    ) -> None:
+        self._clock = clock
+        self._processors = processors or processor_seconds
+        self._total = _Tally()
+        self._warnings = 0
+        self._warned_s = float("-inf")
+        self._window = _Tally()
+        self._begun_s: float | None = None
+        self._begun_processors: tuple[float, float] | None = None
+
+    def first_byte(self, asked_s: float, late_s: float) -> None:
+        """Counts a first byte that was asked for after `asked_s` and left `late_s` too late."""
+        window = self._current()
+        window.first_bytes += 1
+        window.asked_s += asked_s
+        if late_s > 0:
+            window.late_s += late_s
+            window.late_first_bytes += late_s > asked_s * TOLERANCE
+            window.worst_late_s = max(window.worst_late_s, late_s)
+
+    def piece(self, size_bytes: int, late_s: float) -> None:
+        """Counts a piece of a body that was sent `late_s` too late, which the transfer may yet make up for."""
+        window = self._current()
+        window.pieces += 1
+        window.sent_bytes += size_bytes
+        window.worst_late_s = max(window.worst_late_s, late_s)
+
+    def behind(self, *, machine_bytes: float = 0.0, peer_bytes: float = 0.0) -> None:
+        """Counts what a transfer did not send in its time and will not make up for, by who was to blame."""
+        window = self._current()
+        window.behind_machine_bytes += machine_bytes
+        window.behind_peer_bytes += peer_bytes
+
+    def snapshot(self) -> dict[str, object]:
+        """Returns the counts since the beginning as plain values.
+
+        `first_bytes` were waited for; `late_first_bytes` of them came more than 5 % late; `first_byte_asked_s` and
+        `first_byte_late_s` are means; `worst_late_s` is that of any deadline. `sent_bytes` is what transfers sent, and
+        `behind_machine_share` and `behind_peer_share` the shares of their time that they lost to this machine and to
+        slow peers. `warnings` counts those in the log.
+        """
+        total = _Tally()
+        total.add(self._total)
+        total.add(self._window)
+        first_bytes, asked_bytes = max(1, total.first_bytes), max(1.0, total.asked_bytes)
+        return {
+            "first_bytes": total.first_bytes,
+            "late_first_bytes": total.late_first_bytes,
+            "first_byte_asked_s": total.asked_s / first_bytes,
+            "first_byte_late_s": total.late_s / first_bytes,
+            "worst_late_s": total.worst_late_s,
+            "sent_bytes": round(total.sent_bytes),
+            "behind_machine_share": total.behind_machine_bytes / asked_bytes,
+            "behind_peer_share": total.behind_peer_bytes / asked_bytes,
+            "warnings": self._warnings,
+        }
+
+    def reset(self) -> None:
+        """Starts the counts again."""
+        self._total, self._window, self._begun_s = _Tally(), _Tally(), None
+        self._warnings = 0
+
+    def _current(self) -> _Tally:
+        """Returns the window to count in, after judging the one that is over."""
+        now_s = self._clock()
+        if self._begun_s is None or now_s - self._begun_s >= _WINDOW_S:
+            if self._begun_s is not None:
+                self._judge(now_s)
+            self._total.add(self._window)
+            self._window = _Tally()
+            self._begun_s, self._begun_processors = now_s, self._processors()
+        return self._window
+
+    def _judge(self, now_s: float) -> None:
+        """Warns of a window in which the model was not kept, if the last warning is long enough ago."""
+        window, elapsed_s = self._window, now_s - (self._begun_s or 0.0)
+        busy_share = self._busy_share()
+        behind_bytes = window.behind_machine_bytes
+        if busy_share is not None and busy_share > _BUSY:
+            behind_bytes += window.behind_peer_bytes
+        late = window.first_bytes >= _LEAST_DEADLINES and window.late_s > TOLERANCE * window.asked_s
+        slow = window.pieces >= _LEAST_DEADLINES and behind_bytes > TOLERANCE * window.asked_bytes
+        if not (late or slow) or now_s - self._warned_s < _WARNING_EVERY_S:
+            return
+        self._warned_s = now_s
+        self._warnings += 1
+        told = []
+        if late:
+            asked_s, late_s = window.asked_s / window.first_bytes, window.late_s / window.first_bytes
+            told.append(
+                f"first bytes were asked for after {asked_s * 1e3:.2f} ms and came after {(asked_s + late_s) * 1e3:.2f}"
+                f" ms (means of {window.first_bytes})"
+            )
+        if slow:
+            told.append(
+                f"transfers were to carry {window.asked_bytes / elapsed_s / _MIB:,.0f} MiB/s and carried"
+                f" {window.sent_bytes / elapsed_s / _MIB:,.0f} MiB/s"
+            )
+        busy = "" if busy_share is None else f"; its processors were {busy_share:.0%} busy"
+        _logger.warning(
+            "this machine does not keep the network model: in the last %.1f s %s%s. What is measured now is the machine,"
+            " not the model: use fewer connections, or a model that asks for less",
+            elapsed_s,
+            ", and ".join(told),
+            busy,
+        )
+
+    def _busy_share(self) -> float | None:
+        """Returns the share of the window's processor time that was used, or None where that cannot be known."""
+        begun, ended = self._begun_processors, self._processors()
+        if begun is None or ended is None or ended[1] <= begun[1]:
+            return None
+        return (ended[0] - begun[0]) / (ended[1] - begun[1])
+
+
+def processor_seconds() -> tuple[float, float] | None:
+    """Returns the time that all processors together were busy, and the time that passed on them, in a unit of the
+    kernel's; None where `/proc/stat` does not tell.
+
+    *Source*: Linux, proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal.
+    """
+    try:
+        with Path("/proc/stat").open(encoding="ascii") as file:
+            fields = [int(field) for field in file.readline().split()[1:9]]
+        idle = fields[3] + fields[4]
+    except (OSError, ValueError, IndexError):
+        return None
+    return float(sum(fields) - idle), float(sum(fields))
