@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from bucketbench.testbed.network.health import Health
+
 __all__ = ["Counters"]
 
 
@@ -13,6 +15,7 @@ class Counters:
 
     def __init__(self) -> None:
         self.open_connections = 0
+        self.network: Health | None = None
         self.reset()
 
     def reset(self) -> None:
@@ -23,6 +26,8 @@ class Counters:
         self.bytes_out = 0
         self.disconnected = 0
         self.opened_connections = 0
+        if self.network is not None:
+            self.network.reset()
 
     def connection_opened(self) -> None:
         """Counts a connection."""
@@ -37,7 +42,8 @@ class Counters:
         """Returns all counts as plain values.
 
         `requests` and `errors` are by name and by status; `disconnected` counts requests whose client went away before
-        the answer was whole; `connections` has those opened since the reset and those open now.
+        the answer was whole; `connections` has those opened since the reset and those open now; `network` says how well
+        the network model is kept, see `Health.snapshot`, and is empty where it is off.
         """
         return {
             "requests": dict(self.requests),
@@ -46,4 +52,5 @@ class Counters:
             "bytes_out": self.bytes_out,
             "disconnected": self.disconnected,
             "connections": {"opened": self.opened_connections, "open": self.open_connections},
+            "network": {} if self.network is None else self.network.snapshot(),
         }

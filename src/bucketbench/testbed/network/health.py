@@ -178,8 +178,8 @@ class Health:
             )
         busy = "" if busy_share is None else f"; its processors were {busy_share:.0%} busy"
         _logger.warning(
-            "this machine does not keep the network model: in the last %.1f s %s%s. What is measured now is the machine,"
-            " not the model: use fewer connections, or a model that asks for less",
+            "this machine does not keep the network model: in the last %.1f s %s%s. Figures taken now are its own,"
+            " not the model's: use fewer connections, or a model that asks for less",
             elapsed_s,
             ", and ".join(told),
             busy,

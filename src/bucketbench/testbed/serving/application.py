@@ -98,6 +98,7 @@ class Application:
             self._deadlines = Deadlines(asyncio.get_running_loop())
         self._model = model
         self._network = None if model.off else Network(model, self._deadlines, round_trip_s=round_trip_s())
+        self.counters.network = None if self._network is None else self._network.health
 
     def close(self) -> None:
         """Frees the timer and ends use of the holder."""
