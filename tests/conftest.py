@@ -7,6 +7,17 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--live", action="store_true", help="also run the tests that need a real bucket")
+    parser.addoption(
+        "--write-tables",
+        action="store_true",
+        help="replace the tables of docs/testbed.md by those that the tests made, where all their tests run",
+    )
+
+
+@pytest.fixture(scope="session")
+def write_tables(request: pytest.FixtureRequest) -> bool:
+    """Whether a table that the tests make replaces the document's."""
+    return bool(request.config.getoption("--write-tables"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,0 +1,128 @@
+"""Tables of a document that a test run makes: collected cell by cell, then compared with what the document says.
+
+A table stands between two comments, and nobody edits it by hand:
+
+    <!-- table of clients: made by the tests, see CONTRIBUTING.md -->
+    ...
+    <!-- end of the table of clients -->
+
+A test module makes one `Table`, its tests `record` their cells, and its last test calls `settle`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+__all__ = ["Table", "TableDiffersError"]
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "testbed.md"
+
+
+class TableDiffersError(AssertionError):
+    """The document's table is not the one that the tests made, or has no place in it."""
+
+
+class Table:
+    """Collects the outcomes of one run.
+
+    Args:
+        name: in the document's comments.
+        corner: what heads the first column.
+        rows: first cell of each row, in the document's order.
+        columns: heads of the other columns.
+        document: where it belongs.
+    """
+
+    def __init__(
+        self, *, name: str, corner: str, rows: Sequence[str], columns: Sequence[str], document: Path = DOCUMENT
+    ) -> None:
+        if len(set(rows)) < len(rows) or len(set(columns)) < len(columns):
+            raise ValueError(f"table of {name}: a row or a column is there twice")
+        self._name = name
+        self._corner = corner
+        self._rows = tuple(rows)
+        self._columns = tuple(columns)
+        self._document = document
+        self._cells: dict[tuple[str, str], tuple[str, str | None]] = {}
+
+    def record(self, row: str, column: str, text: str, *, note: str | None = None) -> None:
+        """Sets one cell.
+
+        Args:
+            row: one of the rows.
+            column: one of the columns.
+            text: the cell's, one line.
+            note: a sentence below the table; cells with equal notes share its number.
+        """
+        if row not in self._rows or column not in self._columns:
+            raise ValueError(f"table of {self._name}: no cell {row!r}, {column!r}")
+        self._cells[row, column] = (text, note)
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Returns the cells that no test has recorded."""
+        return [(row, column) for row in self._rows for column in self._columns if (row, column) not in self._cells]
+
+    def render(self) -> str:
+        """Returns the table and its notes as Markdown. Every cell must have been recorded."""
+        notes: list[str] = []
+        lines = [_line([self._corner, *self._columns]), _line(["---"] * (1 + len(self._columns)))]
+        for row in self._rows:
+            texts = [row]
+            for column in self._columns:
+                text, note = self._cells[row, column]
+                if note is not None:
+                    if note not in notes:
+                        notes.append(note)
+                    text = f"{text} ({notes.index(note) + 1})".strip()
+                texts.append(text)
+            lines.append(_line(texts))
+        numbered = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
+        return "\n".join([*lines, *(["", *numbered] if numbered else [])])
+
+    def settle(self, *, write: bool) -> None:
+        """Compares the document's table with the collected one, or replaces it.
+
+        A run of some of the tests only (`-k`, one file) knows not all cells: the test that called this is skipped then,
+        and nothing is written.
+
+        Args:
+            write: replace the document's table.
+
+        Raises:
+            TableDiffersError: it differs, or the document has no place for it.
+        """
+        if missing := self.missing():
+            cells = len(self._rows) * len(self._columns)
+            pytest.skip(f"{len(missing)} of {cells} cells were not run, so the table of {self._name} is not compared")
+        before = self._document.read_text(encoding="utf-8")
+        name = re.escape(self._name)
+        place = re.compile(rf"(<!-- table of {name}: [^\n]*-->\n).*?(<!-- end of the table of {name} -->)", re.DOTALL)
+        if len(place.findall(before)) != 1:
+            raise TableDiffersError(
+                f"{self._document.name} needs one pair of lines '<!-- table of {self._name}: ... -->' and "
+                f"'<!-- end of the table of {self._name} -->'"
+            )
+        after = place.sub(lambda found: f"{found[1]}\n{self.render()}\n\n{found[2]}", before)
+        if after == before:
+            return
+        if write:
+            self._document.write_text(after, encoding="utf-8")
+            return
+        raise TableDiffersError(
+            f"{self._document.name} does not say what the run found; run with --write-tables and review the "
+            "difference:\n" + "\n".join(_changes(before, after))
+        )
+
+
+def _line(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def _changes(before: str, after: str) -> list[str]:
+    """Returns the lines that only one of the two texts has."""
+    old, new = before.splitlines(), after.splitlines()
+    return [f"- {line}" for line in old if line not in new] + [f"+ {line}" for line in new if line not in old]

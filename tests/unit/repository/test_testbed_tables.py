@@ -1,0 +1,75 @@
+"""The tables that tests make: what is written, what is compared, and what a partial run leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from testbed_tables import Table, TableDiffersError
+
+PAGE = "# Page\n\n<!-- table of clients: made by tests -->\nold\n<!-- end of the table of clients -->\n\nrest\n"
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    path = tmp_path / "page.md"
+    path.write_text(PAGE)
+    return path
+
+
+def table(document: Path) -> Table:
+    return Table(name="clients", corner="behaviour", rows=["save", "copy"], columns=["a", "b"], document=document)
+
+
+def filled(document: Path) -> Table:
+    made = table(document)
+    made.record("save", "a", "yes")
+    made.record("save", "b", "yes")
+    made.record("copy", "a", "no call", note="a has none.")
+    made.record("copy", "b", "other", note="b takes a | for a path.")
+    return made
+
+
+def test_a_complete_table_is_written_once_and_then_found_equal(document: Path) -> None:
+    with pytest.raises(TableDiffersError, match="run with --write-tables"):
+        filled(document).settle(write=False)
+    assert document.read_text() == PAGE
+    filled(document).settle(write=True)
+    written = document.read_text()
+    assert "| behaviour | a | b |\n| --- | --- | --- |\n| save | yes | yes |\n" in written
+    assert "| copy | no call (1) | other (2) |\n\n1. a has none.\n2. b takes a | for a path.\n" in written
+    assert written.startswith("# Page\n") and written.endswith("\n\nrest\n")
+    filled(document).settle(write=False)
+    filled(document).settle(write=True)
+    assert document.read_text() == written
+
+
+def test_equal_notes_share_a_number(document: Path) -> None:
+    made = table(document)
+    for row in ("save", "copy"):
+        for column in ("a", "b"):
+            made.record(row, column, "", note="Same.")
+    assert made.render().count("Same.") == 1
+    assert made.render().count("(1)") == 4
+
+
+def test_a_partial_run_neither_writes_nor_compares(document: Path) -> None:
+    made = table(document)
+    made.record("save", "a", "yes")
+    with pytest.raises(pytest.skip.Exception, match="3 of 4 cells were not run"):
+        made.settle(write=True)
+    assert document.read_text() == PAGE
+
+
+def test_a_document_without_the_comments_is_told_apart(document: Path) -> None:
+    document.write_text("# Page\n")
+    with pytest.raises(TableDiffersError, match="needs one pair of lines"):
+        filled(document).settle(write=True)
+    assert document.read_text() == "# Page\n"
+
+
+def test_a_cell_that_the_table_does_not_have(document: Path) -> None:
+    with pytest.raises(ValueError, match="no cell 'move', 'a'"):
+        table(document).record("move", "a", "yes")
+    with pytest.raises(ValueError, match="twice"):
+        Table(name="clients", corner="", rows=["save", "save"], columns=["a"], document=document)
