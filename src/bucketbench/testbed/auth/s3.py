@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from urllib.parse import unquote_to_bytes
 
 from bucketbench.testbed.auth.canonical import canonical_request, percent_encoded, string_to_sign
 from bucketbench.testbed.auth.credentials import AccessKey
@@ -18,6 +19,7 @@ from bucketbench.testbed.auth.presented import (
     from_header,
     from_query,
 )
+from bucketbench.testbed.auth.sigv2 import expiry_s, presigned_signature, presigned_text
 from bucketbench.testbed.auth.sigv4 import SignedChunks, hexadecimal_signature, signing_key
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.service import S3Service
@@ -97,8 +99,10 @@ class S3Gate:
             raise S3Error(
                 "InvalidArgument", "A request is signed in its Authorization header or in its query, not both."
             )
-        if "AWSAccessKeyId" in request.query or (authorization or "").startswith("AWS "):
-            raise S3Error("InvalidRequest", "Signature version 2 is not supported; use AWS4-HMAC-SHA256.")
+        if (authorization or "").startswith("AWS "):
+            raise S3Error("InvalidRequest", "Signature version 2 is taken of presigned addresses only; use version 4.")
+        if "AWSAccessKeyId" in request.query and authorization is None:
+            return self._verified_by_version_2(request, operation)
         if in_query:
             return self._verified(request, operation, self._from_query(request))
         if authorization is not None:
@@ -126,16 +130,9 @@ class S3Gate:
 
     def _verified(self, request: Request, operation: Operation, presented: PresentedSignature) -> AccessKey:
         """Returns the access key of a signature after checking all that S3 checks."""
-        key = self._keys.get(presented.identity)
         token = request.headers.get("x-amz-security-token") or request.query.get("X-Amz-Security-Token")
-        if key is None or (key.session_token is not None and token is None):
-            # *Source*: S3 knows a temporary access key only together with its session token.
-            raise S3Error("InvalidAccessKeyId", fields={"AWSAccessKeyId": presented.identity})
         now_s = self._now()
-        if token is not None and not hmac.compare_digest(token.encode(), (key.session_token or "").encode()):
-            raise S3Error("InvalidToken")
-        if key.expires_s is not None and key.expires_s <= now_s:
-            raise S3Error("ExpiredToken")
+        key = self._key(presented.identity, token, now_s)
         self._check_region(operation, presented)
         _check_time(presented, now_s)
         unsigned = [
@@ -147,7 +144,39 @@ class S3Gate:
                 "The request has x-amz- headers that are not signed.",
                 fields={"HeadersNotSigned": ", ".join(unsigned)},
             )
-        self._check_signature(request, presented, key, token)
+        self._check_signature(request, presented, key)
+        return key
+
+    def _verified_by_version_2(self, request: Request, operation: Operation) -> AccessKey:
+        """Returns the access key of an address that was presigned by version 2."""
+        query, now_s = request.query, self._now()
+        key = self._key(query["AWSAccessKeyId"], query.get("x-amz-security-token"), now_s)
+        expires_s = expiry_s(query)
+        if expires_s is None or "Signature" not in query:
+            raise S3Error("AccessDenied", "Query-string authentication needs AWSAccessKeyId, Expires and Signature.")
+        if expires_s < now_s:
+            raise S3Error(
+                "AccessDenied",
+                "Request has expired",
+                fields={"Expires": _iso(expires_s), "ServerTime": _iso(now_s)},
+            )
+        in_host = unquote_to_bytes(request.raw_path)[1:] == operation.key.encode()
+        text = presigned_text(request, operation.bucket if in_host else "")
+        expected = presigned_signature(key.secret_access_key, text)
+        if not hmac.compare_digest(expected.encode(), query["Signature"].encode()):
+            raise _mismatch(key, text, query["Signature"])
+        return key
+
+    def _key(self, identity: str, token: str | None, now_s: float) -> AccessKey:
+        """Returns the access key of an id and a session token, which may be None."""
+        key = self._keys.get(identity)
+        if key is None or (key.session_token is not None and token is None):
+            # S3 knows a temporary access key only together with its session token.
+            raise S3Error("InvalidAccessKeyId", fields={"AWSAccessKeyId": identity})
+        if token is not None and not hmac.compare_digest(token.encode(), (key.session_token or "").encode()):
+            raise S3Error("InvalidToken")
+        if key.expires_s is not None and key.expires_s <= now_s:
+            raise S3Error("ExpiredToken")
         return key
 
     def _check_region(self, operation: Operation, presented: PresentedSignature) -> None:
@@ -163,9 +192,7 @@ class S3Gate:
                 headers=[(b"x-amz-bucket-region", expected.encode())],
             )
 
-    def _check_signature(
-        self, request: Request, presented: PresentedSignature, key: AccessKey, token: str | None
-    ) -> None:
+    def _check_signature(self, request: Request, presented: PresentedSignature, key: AccessKey) -> None:
         payload = _payload(request, presented)
         canonical = canonical_request(
             method=request.method,
@@ -181,20 +208,24 @@ class S3Gate:
         )
         secret = signing_key(key.secret_access_key, presented)
         if not hmac.compare_digest(hexadecimal_signature(secret, text), presented.signature):
-            shown = canonical.decode("utf-8", errors="replace")
-            for form in () if token is None else (token, percent_encoded(token.encode()).decode()):
-                shown = shown.replace(form, "(session token)")
-            raise S3Error(
-                "SignatureDoesNotMatch",
-                fields={
-                    "AWSAccessKeyId": key.access_key_id,
-                    "StringToSign": text.decode(),
-                    "SignatureProvided": presented.signature,
-                    "CanonicalRequest": shown,
-                },
-            )
+            raise _mismatch(key, text, presented.signature, canonical)
         if payload.startswith("STREAMING-AWS4"):
             request.chunk_signatures = SignedChunks(secret, presented, with_trailer=payload.endswith("-TRAILER"))
+
+
+def _mismatch(key: AccessKey, text: bytes, provided: str, canonical: bytes | None = None) -> S3Error:
+    """Returns the refusal of a wrong signature, which shows what was to be signed, but no session token."""
+    fields = {
+        "AWSAccessKeyId": key.access_key_id,
+        "StringToSign": text.decode("utf-8", errors="replace"),
+        "SignatureProvided": provided,
+    }
+    if canonical is not None:
+        fields["CanonicalRequest"] = canonical.decode("utf-8", errors="replace")
+    if key.session_token is not None:
+        for form in (key.session_token, percent_encoded(key.session_token.encode()).decode()):
+            fields = {name: value.replace(form, "(session token)") for name, value in fields.items()}
+    return S3Error("SignatureDoesNotMatch", fields=fields)
 
 
 def _timestamp(request: Request) -> str:
