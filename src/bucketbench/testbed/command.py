@@ -22,6 +22,7 @@ from bucketbench.testbed.model.memory import MemoryHolder
 from bucketbench.testbed.model.objects import Buckets, InvalidBucketNameError
 from bucketbench.testbed.network.model import NetworkModelError
 from bucketbench.testbed.network.presets import load_network
+from bucketbench.testbed.rest.call import PART_MINIMUM_BYTES
 from bucketbench.testbed.s3.service import S3Service
 from bucketbench.testbed.serving.application import Application
 from bucketbench.testbed.serving.dialect import Dialect
@@ -61,6 +62,13 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--network", default="none", metavar="NAME|FILE.yaml", help="network model")
     parser.add_argument("--directory", metavar="DIR", help="keep objects in this directory instead of memory")
+    parser.add_argument(
+        "--minimum-part-bytes",
+        type=int,
+        default=PART_MINIMUM_BYTES,
+        metavar="N",
+        help="least size of a multipart upload's part other than the last; the providers' is 5 MiB",
+    )
     parser.add_argument("--tls", action="store_true", help="serve HTTPS with a throw-away certificate authority")
     parser.add_argument(
         "--require-auth",
@@ -109,6 +117,10 @@ def _run(options: argparse.Namespace) -> int:
     for name, port in (("--port", options.port), ("--gcs-port", options.gcs_port)):
         if not 0 <= port <= 65535:
             raise _UsageError(f"{name} {port} is not a port; expected 0 to 65535")
+    if not 0 <= options.minimum_part_bytes <= PART_MINIMUM_BYTES:
+        raise _UsageError(
+            f"--minimum-part-bytes {options.minimum_part_bytes} is not from 0 to the providers' {PART_MINIMUM_BYTES}"
+        )
     logging.basicConfig(
         level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
@@ -119,7 +131,8 @@ def _run(options: argparse.Namespace) -> int:
     buckets = _buckets(options)
     s3_listener, gcs_listener = (_listener(options.host, port) for port in (options.port, options.gcs_port))
     base_hosts = ("localhost", options.host.lower())
-    s3, gcs = S3Service(buckets, base_hosts=base_hosts), GcsService(buckets, base_hosts=base_hosts)
+    s3 = S3Service(buckets, base_hosts=base_hosts, minimum_part_bytes=options.minimum_part_bytes)
+    gcs = GcsService(buckets, base_hosts=base_hosts, minimum_part_bytes=options.minimum_part_bytes)
     dialects: dict[int, Dialect] = {_port(s3_listener): s3, _port(gcs_listener): gcs}
     with contextlib.ExitStack() as folders:
         authority, credentials = None, None

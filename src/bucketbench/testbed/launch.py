@@ -98,6 +98,7 @@ def launch_testbed(
     network: str | Mapping[str, object] = "none",
     tls: bool = False,
     directory: str | os.PathLike[str] | None = None,
+    minimum_part_bytes: int | None = None,
     require_auth: bool = False,
     public_buckets: Iterable[str] = (),
     token_lifetime_s: float = 3600.0,
@@ -111,6 +112,7 @@ def launch_testbed(
         network: a preset's name, a YAML file's path, or the fields of a `NetworkModel`.
         tls: serve HTTPS; verify with `ca_certificate`.
         directory: keep objects there instead of in memory.
+        minimum_part_bytes: least size of a multipart upload's part other than the last; None for the providers' 5 MiB.
         require_auth: refuse requests without one of the testbed's `credentials`, as the provider would.
         public_buckets: buckets that anyone may read in spite of that; made where they do not exist.
         token_lifetime_s: validity of OAuth access tokens, and of the temporary access key from the start on.
@@ -127,6 +129,8 @@ def launch_testbed(
         command.append("--tls")
     if directory is not None:
         command += ["--directory", os.fspath(directory)]
+    if minimum_part_bytes is not None:
+        command += ["--minimum-part-bytes", str(minimum_part_bytes)]
     if require_auth:
         command += ["--require-auth", "--token-lifetime-s", repr(token_lifetime_s)]
     for bucket in public_buckets:

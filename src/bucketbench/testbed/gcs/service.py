@@ -6,6 +6,7 @@ from typing import Protocol
 from bucketbench.testbed.gcs.json.service import JsonService
 from bucketbench.testbed.gcs.xml.service import XmlService
 from bucketbench.testbed.model.objects import Buckets
+from bucketbench.testbed.rest.call import PART_MINIMUM_BYTES
 from bucketbench.testbed.serving.dialect import Operation, PlainGet
 from bucketbench.testbed.serving.messages import Request, Response
 
@@ -42,14 +43,17 @@ class GcsService:
     Args:
         buckets: the model.
         base_hosts: host names before which a bucket's name may stand (virtual-host addressing, XML API only).
+        minimum_part_bytes: least size of a part other than a multipart upload's last (XML API only).
     """
 
     name = "gcs"
     throttled_status = 429
 
-    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
+    def __init__(
+        self, buckets: Buckets, *, base_hosts: Collection[str], minimum_part_bytes: int = PART_MINIMUM_BYTES
+    ) -> None:
         self._json: _Api = JsonService(buckets)
-        self._xml: _Api = XmlService(buckets, base_hosts=base_hosts)
+        self._xml: _Api = XmlService(buckets, base_hosts=base_hosts, minimum_part_bytes=minimum_part_bytes)
 
     def _api(self, path: bytes) -> _Api:
         return self._json if is_json_api(path) else self._xml

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from bucketbench.testbed.model.objects import Buckets, ModelError
 from bucketbench.testbed.rest.addressing import address
-from bucketbench.testbed.rest.call import Call
+from bucketbench.testbed.rest.call import PART_MINIMUM_BYTES, Call
 from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
 from bucketbench.testbed.s3.errors import S3Error, from_model, from_rest
@@ -54,13 +54,17 @@ class S3Service:
     Args:
         buckets: the model.
         base_hosts: host names before which a bucket's name may stand (virtual-host addressing).
+        minimum_part_bytes: least size of a part other than an upload's last.
     """
 
     name = "s3"
     throttled_status = 503
 
-    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
+    def __init__(
+        self, buckets: Buckets, *, base_hosts: Collection[str], minimum_part_bytes: int = PART_MINIMUM_BYTES
+    ) -> None:
         self._buckets = buckets
+        self._minimum_part_bytes = minimum_part_bytes
         self._base_hosts = tuple(base_hosts)
         self._plain_gets = PlainGets(buckets, base_hosts=base_hosts)
 
@@ -104,7 +108,13 @@ class S3Service:
             if handler is None:
                 self._address(request)  # Raises what is wrong with it, if that is the reason.
                 raise S3Error("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
-            call = Call(buckets=self._buckets, request=request, bucket_name=operation.bucket, key=operation.key)
+            call = Call(
+                buckets=self._buckets,
+                request=request,
+                bucket_name=operation.bucket,
+                key=operation.key,
+                minimum_part_bytes=self._minimum_part_bytes,
+            )
             response = await handler(call)
         except ModelError as error:
             response = error_response(from_model(error), request)
