@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from bucketbench.testbed.faults.plan import FaultSet
 from bucketbench.testbed.gcs.service import GcsService
 from bucketbench.testbed.model.memory import MemoryHolder
 from bucketbench.testbed.model.objects import Buckets, Holder
@@ -16,17 +17,20 @@ from bucketbench.testbed.network.model import NetworkModel
 from bucketbench.testbed.s3.service import S3Service
 from bucketbench.testbed.serving.application import Application
 from bucketbench.testbed.serving.dialect import Dialect
+from bucketbench.testbed.serving.exchange import CONNECTION
 
 S3_PORT, GCS_PORT = 9000, 9001
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A response as a client sees it."""
+    """A response as a client sees it; `ending` is how the connection ended before it was whole: `reset`, `closed` or
+    empty. Status 0 is no answer."""
 
     status: int
     headers: dict[str, str]
     body: bytes
+    ending: str = ""
 
     @property
     def xml(self) -> ElementTree.Element:
@@ -42,10 +46,29 @@ class Answer:
         return self.xml.findtext("Code") or ""
 
 
+class DrivenConnection:
+    """Stands where a request's connection is."""
+
+    number = 1
+    lost = False
+
+    def __init__(self) -> None:
+        self.ending = ""
+        self.gone = asyncio.Event()
+
+    def close(self) -> None:
+        self.ending = "closed"
+        self.gone.set()
+
+    async def reset(self) -> None:
+        self.ending = "reset"
+        self.gone.set()
+
+
 class Driver:
     """A testbed in memory with one bucket, `data`."""
 
-    def __init__(self, holder: Holder | None = None) -> None:
+    def __init__(self, holder: Holder | None = None, *, faults: object = (), log_requests: int = 0) -> None:
         self.buckets = Buckets(holder or MemoryHolder())
         if self.buckets.find("data") is None:
             self.buckets.create_bucket("data")
@@ -53,7 +76,17 @@ class Driver:
             S3_PORT: S3Service(self.buckets, base_hosts=("localhost",)),
             GCS_PORT: GcsService(self.buckets, base_hosts=("localhost",)),
         }
-        self.application = Application(self.buckets, dialects=dialects, network=NetworkModel())
+        self.application = Application(
+            self.buckets,
+            dialects=dialects,
+            network=NetworkModel(),
+            faults=FaultSet.from_value(faults),
+            log_requests=log_requests,
+        )
+
+    def set_faults(self, *rules: dict[str, object], seed: int = 0) -> None:
+        """Replaces the faults by these rules."""
+        self.application.set_faults(FaultSet.from_value({"seed": seed, "rules": rules}))
 
     def ask(
         self,
@@ -64,8 +97,12 @@ class Driver:
         headers: Mapping[str, str] | None = None,
         body: bytes | Iterable[bytes] = b"",
         port: int = S3_PORT,
+        leaves: bool = False,
     ) -> Answer:
-        """Sends one request, to S3 or to GCS by the port; a body that is not bytes arrives in the pieces given."""
+        """Sends one request, to S3 or to GCS by the port; a body that is not bytes arrives in the pieces given.
+
+        A client that `leaves` goes away as soon as its request is sent.
+        """
         pieces = [body] if isinstance(body, bytes) else list(body)
         sent = {"host": "127.0.0.1:9000", "content-length": str(sum(map(len, pieces))), **(headers or {})}
         scope = {
@@ -76,9 +113,10 @@ class Driver:
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
         }
-        return asyncio.run(self._exchange(scope, pieces))
+        return asyncio.run(self._exchange(scope, pieces, leaves))
 
-    async def _exchange(self, scope: dict[str, Any], pieces: list[bytes]) -> Answer:
+    async def _exchange(self, scope: dict[str, Any], pieces: list[bytes], leaves: bool) -> Answer:
+        scope[CONNECTION] = connection = DrivenConnection()
         waiting = [
             {"type": "http.request", "body": piece, "more_body": index < len(pieces) - 1}
             for index, piece in enumerate(pieces)
@@ -86,15 +124,22 @@ class Driver:
         sent: list[Any] = []
 
         async def receive() -> Any:
-            return waiting.pop(0) if waiting else {"type": "http.disconnect"}
+            if waiting:
+                return waiting.pop(0)
+            if not leaves:
+                await connection.gone.wait()
+            return {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
             sent.append(message)
 
         await self.application(scope, receive, send)
+        if not sent:
+            return Answer(status=0, headers={}, body=b"", ending=connection.ending)
         start, *rest = sent
         headers = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
-        return Answer(status=start["status"], headers=headers, body=b"".join(bytes(part["body"]) for part in rest))
+        body = b"".join(bytes(part["body"]) for part in rest)
+        return Answer(status=start["status"], headers=headers, body=body, ending=connection.ending)
 
     def put(self, key: str, body: bytes = b"", **headers: str) -> Answer:
         """Stores an object in `data`."""

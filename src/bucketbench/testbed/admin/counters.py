@@ -8,7 +8,8 @@ __all__ = ["Counters"]
 
 
 class Counters:
-    """Requests by operation, errors by status, bytes of bodies in and out, connections. One event loop owns it.
+    """Requests by operation, errors by status, faults by kind, bytes of bodies in and out, connections. One event loop
+    owns it.
 
     Bytes are those of bodies on the wire: an aws-chunked body counts with its framing, headers do not count.
     """
@@ -22,6 +23,7 @@ class Counters:
         """Starts all counts again, save for the connections that are open."""
         self.requests: Counter[str] = Counter()
         self.errors: Counter[int] = Counter()
+        self.faults: Counter[str] = Counter()
         self.bytes_in = 0
         self.bytes_out = 0
         self.disconnected = 0
@@ -41,13 +43,14 @@ class Counters:
     def snapshot(self) -> dict[str, object]:
         """Returns all counts as plain values.
 
-        `requests` and `errors` are by name and by status; `disconnected` counts requests whose client went away before
-        the answer was whole; `connections` has those opened since the reset and those open now; `network` says how well
-        the network model is kept, see `Health.snapshot`, and is empty where it is off.
+        `requests`, `errors` and `faults` are by name, by status and by kind; `disconnected` counts requests whose
+        client went away before the answer was whole; `connections` has those opened since the reset and those open now;
+        `network` says how well the network model is kept, see `Health.snapshot`, and is empty where it is off.
         """
         return {
             "requests": dict(self.requests),
             "errors": {str(status): number for status, number in self.errors.items()},
+            "faults": dict(self.faults),
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "disconnected": self.disconnected,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from bucketbench.testbed.admin.log import LogEntry
 from bucketbench.testbed.network.shaping import Network, Transfer
 from bucketbench.testbed.serving.messages import ContentSlice
 
@@ -45,22 +46,41 @@ class DirectResponse:
         wire: the connection.
         head: status line and headers, up to the empty line.
         body: what follows.
-        network: the model that shapes it, or None.
+
+    `entry` is that of the log, or None.
 
     Raises:
         ContentGoneError: the object's bytes are gone; nothing was written.
     """
 
-    __slots__ = ("_at", "_head", "_piece_bytes", "_reader", "_stop", "_transfer", "_wire", "cancelled")
+    __slots__ = (
+        "_at",
+        "_head",
+        "_piece_bytes",
+        "_reader",
+        "_start",
+        "_stop",
+        "_transfer",
+        "_wire",
+        "cancelled",
+        "entry",
+    )
 
     def __init__(self, wire: Wire, head: bytes, body: ContentSlice) -> None:
         self._reader = body.content.open()
         self._wire = wire
         self._head = head
-        self._at, self._stop = body.start, body.stop
+        self._start = self._at = body.start
+        self._stop = body.stop
         self._piece_bytes = min(body.content.piece_bytes, wire.write_bytes)
         self._transfer: Transfer | None = None
         self.cancelled = False
+        self.entry: LogEntry | None = None
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of the body that were handed to the connection, or are due next."""
+        return self._at - self._start
 
     def start(self, network: Network | None) -> None:
         """Sends the response: now, or when the network model has it due."""
@@ -83,6 +103,8 @@ class DirectResponse:
     def _first_byte(self, network: Network | None, _: float) -> None:
         if self.cancelled:
             return
+        if self.entry is not None:
+            self.entry.first_byte()
         self._wire.write(self._head)
         if network is not None:
             self._transfer = network.download(self._stop - self._at)

@@ -14,6 +14,7 @@ __all__ = [
     "BodyTooLargeError",
     "ChunkSignatures",
     "ContentSlice",
+    "CutError",
     "DisconnectedError",
     "Request",
     "Response",
@@ -31,6 +32,14 @@ has no limit, because nothing is copied. *Source*: 256 KiB take about 0.2 ms to 
 
 class DisconnectedError(Exception):
     """The client went away before its request was complete."""
+
+
+class CutError(DisconnectedError):
+    """A fault ends the connection: `clean` says whether by FIN, else by RST."""
+
+    def __init__(self, *, clean: bool) -> None:
+        super().__init__()
+        self.clean = clean
 
 
 class BodyTooLargeError(Exception):

@@ -13,8 +13,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from bucketbench.testbed.model.contents import ContentGoneError
 from bucketbench.testbed.serving.application import Application
+from bucketbench.testbed.serving.connection import Connection
 from bucketbench.testbed.serving.dialect import PlainGet
 from bucketbench.testbed.serving.direct import DirectResponse
+from bucketbench.testbed.serving.exchange import CONNECTION
 from bucketbench.testbed.serving.messages import TLS_WRITE_BYTES
 
 if TYPE_CHECKING:
@@ -56,14 +58,15 @@ class TestbedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._dialect = self._application.dialect(self.server)
         self.write_bytes = TLS_WRITE_BYTES if self.scheme == "https" else sys.maxsize
+        self._connection = Connection(transport, self._application.connection_number())
         self._application.counters.connection_opened()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Counts its end, and stops what was being sent."""
+        self._connection.lost = True
         if self._response is not None:
             self._response.cancel()
-            self._response, self._when_writable = None, None
-            self._application.counters.disconnected += 1
+            self._end_response(whole=False, lost=True)
         super().connection_lost(exc)
         self._application.counters.connection_closed()
 
@@ -84,9 +87,15 @@ class TestbedProtocol(HttpToolsProtocol):
             and self.parser.should_keep_alive()
             and not self.parser.should_upgrade()
         ):
-            self._plain = self._application.plain_get(self._dialect, self.url, self.headers)
+            scope = cast("dict[str, Any]", self.scope)
+            self._plain = self._application.plain_get(self._dialect, self.url, self.headers, scope)
             if self._plain is not None:
                 return
+        self._call_application()
+
+    def _call_application(self) -> None:
+        """Hands the request to uvicorn, which calls the application with the connection in its scope."""
+        cast("dict[str, Any]", self.scope)[CONNECTION] = self._connection
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -110,14 +119,14 @@ class TestbedProtocol(HttpToolsProtocol):
         try:
             response = DirectResponse(self, head, plain.body)
         except ContentGoneError:
-            super().on_headers_complete()  # The ordinary way has the error's answer.
+            self._call_application()  # The ordinary way has the error's answer.
             super().on_message_complete()
             return
         self._unset_keepalive_if_required()
         self._direct_cycle.response_complete = False
         self.cycle = cast("RequestResponseCycle", self._direct_cycle)
         self._response = response
-        self._application.count_plain_get(plain)
+        response.entry = self._application.begin_plain_get(plain, self._dialect, self._connection, self.headers)
         response.start(self._application.network)
 
     def write(self, data: bytes | memoryview) -> None:
@@ -142,7 +151,7 @@ class TestbedProtocol(HttpToolsProtocol):
 
     def finished(self) -> None:
         """Ends the running response; the next request may follow."""
-        self._response = None
+        self._end_response(whole=True)
         self._direct_cycle.response_complete = True
         if not self._direct_cycle.keep_alive:
             self.transport.close()
@@ -150,6 +159,11 @@ class TestbedProtocol(HttpToolsProtocol):
 
     def failed(self) -> None:
         """Cuts the connection, so that a short body is not taken for a whole one."""
-        self._response = None
+        self._end_response(whole=False)
         self._direct_cycle.response_complete = True
         self.transport.abort()
+
+    def _end_response(self, *, whole: bool, lost: bool = False) -> None:
+        response, self._response, self._when_writable = self._response, None, None
+        if response is not None:
+            self._application.end_plain_get(response.entry, sent_bytes=response.sent_bytes, whole=whole, lost=lost)

@@ -1,0 +1,52 @@
+"""A client's connection as faults need it: numbered, and ended cleanly or by a reset."""
+
+import asyncio
+import socket
+import struct
+import sys
+
+__all__ = ["Connection"]
+
+_UNSENT_POLL_S = 0.001
+"""How often the kernel is asked whether a client has everything. *Source*: ours; only connections about to be reset."""
+
+
+class Connection:
+    """One connection of a client.
+
+    `number` counts from 1 over the testbed; `lost` says whether the connection has ended, by whoever ended it.
+    """
+
+    __slots__ = ("_transport", "lost", "number")
+
+    def __init__(self, transport: asyncio.Transport, number: int) -> None:
+        self._transport = transport
+        self.number = number
+        self.lost = False
+
+    def close(self) -> None:
+        """Ends the connection once what was written has left: TCP FIN, over TLS after its own notice of the end."""
+        self._transport.close()
+
+    async def reset(self) -> None:
+        """Ends the connection by TCP RST once its client has received all that was written.
+
+        Without that wait the kernel would drop what it still holds, and the place of the reset would depend on timing.
+        """
+        connected: socket.socket = self._transport.get_extra_info("socket")
+        while not self.lost and (self._transport.get_write_buffer_size() or _unacknowledged_bytes(connected)):
+            await asyncio.sleep(_UNSENT_POLL_S)
+        if not self.lost:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+
+
+def _unacknowledged_bytes(connected: socket.socket) -> int:
+    """Returns what the kernel keeps because the peer has not acknowledged it; 0 where it does not tell."""
+    if sys.platform != "linux":
+        return 0
+    import fcntl
+    import termios
+
+    answer = fcntl.ioctl(connected.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+    return int.from_bytes(answer, sys.byteorder)

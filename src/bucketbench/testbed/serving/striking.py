@@ -1,0 +1,88 @@
+"""What a fault does to a request on the server's side of the socket; those of listings are the dialects'."""
+
+import asyncio
+
+from bucketbench.testbed.faults.plan import Fault
+from bucketbench.testbed.serving.connection import Connection
+from bucketbench.testbed.serving.dialect import Dialect
+from bucketbench.testbed.serving.messages import CutError, DisconnectedError, Request, Response
+from bucketbench.testbed.serving.receiving import AsgiReceive, client_gone
+
+__all__ = [
+    "before_first_byte",
+    "corrupted",
+    "cut",
+    "has_no_effect",
+    "injected_error",
+    "place_inside_body",
+    "strike_inside_body",
+]
+
+
+def has_no_effect(fault: Fault | None) -> bool:
+    """Returns whether the dialect must not see the request."""
+    return fault is not None and (fault.kind == "error" or (fault.kind == "reset" and not fault.has_place))
+
+
+def injected_error(dialect: Dialect, request: Request, fault: Fault) -> Response:
+    """Returns the provider's answer for the error that a rule asks for; an empty one for kinds without an answer."""
+    rule = fault.rule
+    if rule.status is None:
+        return Response(status=500)
+    response = dialect.error(request, status=rule.status, code=rule.code, message=rule.message)
+    if rule.retry_after_s is not None:
+        response.headers.append((b"retry-after", b"%d" % rule.retry_after_s))
+    return response
+
+
+async def before_first_byte(fault: Fault, receive: AsgiReceive) -> None:
+    """Waits as the fault has it; raises CutError where no answer is to come, DisconnectedError when the client leaves
+    meanwhile."""
+    if fault.kind in ("lost_response", "reset_upload") or (fault.kind == "reset" and not fault.has_place):
+        raise CutError(clean=False)
+    if fault.kind == "delay" or (fault.kind == "stall" and not fault.has_place):
+        await _pause(receive, fault.rule.seconds)
+
+
+def place_inside_body(fault: Fault | None, size_bytes: int) -> int | None:
+    """Returns after how many bytes of the answer's body `strike_inside_body` is due, or None."""
+    if fault is not None and (fault.kind == "truncate" or (fault.kind in ("reset", "stall") and fault.has_place)):
+        return fault.place(size_bytes)
+    return None
+
+
+async def strike_inside_body(fault: Fault, receive: AsgiReceive) -> None:
+    """Stalls, or raises CutError; raises DisconnectedError when the client leaves meanwhile."""
+    if fault.kind == "stall":
+        await _pause(receive, fault.rule.seconds)
+    else:
+        raise CutError(clean=fault.kind == "truncate")
+
+
+def corrupted(fault: Fault, piece: bytes | memoryview, at: int, size_bytes: int) -> bytes | memoryview:
+    """Returns the piece that lies at `at` of a body of this size, with the one byte changed if it holds it."""
+    index = fault.place(size_bytes) - at
+    if not 0 <= index < len(piece):
+        return piece
+    changed = bytearray(piece)
+    changed[index] ^= fault.mask
+    return bytes(changed)
+
+
+async def _pause(receive: AsgiReceive, seconds: float | None) -> None:
+    """Returns after so many seconds; raises DisconnectedError when the client goes away before, which None waits
+    for."""
+    try:
+        await asyncio.wait_for(client_gone(receive), seconds)
+    except TimeoutError:
+        return
+    raise DisconnectedError
+
+
+async def cut(connection: Connection, receive: AsgiReceive, *, clean: bool) -> None:
+    """Ends the connection, cleanly or by a reset, and returns when it has ended."""
+    if clean:
+        connection.close()
+    else:
+        await connection.reset()
+    await client_gone(receive)
