@@ -71,7 +71,7 @@ class GcsGate:
             if signer is None:
                 return self._anonymous(request, operation, is_json=is_json)
             email, request.may_write = signer.email, signer.may_write
-        if is_write(request) and not request.may_write and operation.name != "batch":
+        if is_write(request) and not request.may_write:
             message = f"{email} may only read, and {operation.name} changes something."
             return self._service.error(
                 request, status=403, code="forbidden" if is_json else "AccessDenied", message=message

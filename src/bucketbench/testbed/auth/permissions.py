@@ -26,8 +26,8 @@ _READING_VERBS = (".get", ".list", ".getIamPolicy")
 
 
 def is_write(request: Request) -> bool:
-    """Returns whether a request asks for a change: every one of both providers that does not is GET or HEAD, save for
-    a batch, whose parts are looked at one by one."""
+    """Returns whether a request asks for a change: those of both providers that do not are GET or HEAD, save for a
+    batch, which counts as a change whatever is in it."""
     return request.method not in ("GET", "HEAD")
 
 
