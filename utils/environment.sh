@@ -2,14 +2,5 @@
 # Sourced by the run scripts: goes to the repository's root and makes `.venv` what constraints.txt says.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
-    if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-        python=$candidate
-        break
-    fi
-done
-if [ -z "${python:-}" ]; then
-    echo "environment: Python 3.11 or newer is needed and none was found on PATH" >&2
-    exit 2
-fi
+source utils/python.sh
 "$python" utils/environment.py
