@@ -16,6 +16,8 @@ from bucketbench.testbed.admin.route import ADMIN_PATH
 from bucketbench.testbed.auth.demand import demand_of_gcs, demand_of_s3
 from bucketbench.testbed.auth.gcs import TOKEN_PATH
 from bucketbench.testbed.auth.throwaway import TOKEN_LIFETIME_LIMIT_S, ThrowAwayCredentials
+from bucketbench.testbed.faults.presets import load_faults
+from bucketbench.testbed.faults.rules import FaultError
 from bucketbench.testbed.gcs.service import GcsService
 from bucketbench.testbed.model.directory import DirectoryError, DirectoryHolder
 from bucketbench.testbed.model.memory import MemoryHolder
@@ -61,6 +63,10 @@ def _parser() -> _Parser:
         "--bucket", action="append", default=[], metavar="NAME", help="bucket to make if it is not there; repeatable"
     )
     parser.add_argument("--network", default="none", metavar="NAME|FILE.yaml", help="network model")
+    parser.add_argument("--faults", default="none", metavar="NAME|FILE.yaml", help="what goes wrong, by rule")
+    parser.add_argument(
+        "--log-requests", type=int, default=0, metavar="N", help="keep a log of the latest N requests; 0 keeps none"
+    )
     parser.add_argument("--directory", metavar="DIR", help="keep objects in this directory instead of memory")
     parser.add_argument(
         "--minimum-part-bytes",
@@ -124,10 +130,15 @@ def _run(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    if options.log_requests < 0:
+        raise _UsageError(f"--log-requests {options.log_requests} is not a number of requests; expected 0 or more")
     try:
         model = load_network(options.network)
+        faults = load_faults(options.faults)
     except NetworkModelError as error:
         raise _UsageError(f"--network: {error}") from None
+    except FaultError as error:
+        raise _UsageError(f"--faults: {error}") from None
     buckets = _buckets(options)
     s3_listener, gcs_listener = (_listener(options.host, port) for port in (options.port, options.gcs_port))
     base_hosts = ("localhost", options.host.lower())
@@ -158,7 +169,7 @@ def _run(options: argparse.Namespace) -> int:
             "pid": os.getpid(),
         }
         serve(
-            Application(buckets, dialects=dialects, network=model),
+            Application(buckets, dialects=dialects, network=model, faults=faults, log_requests=options.log_requests),
             [s3_listener, gcs_listener],
             ready=lambda: print(json.dumps(announced), flush=True),  # noqa: T201 - the command's result.
             certificate=str(authority.certificate) if authority else None,

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from bucketbench.testbed.admin.log import LoggedRequest
 from bucketbench.testbed.auth.credentials import Credentials
+from bucketbench.testbed.faults.presets import Faults, load_faults
 from bucketbench.testbed.network.presets import load_network
 
 __all__ = ["RunningTestbed", "TestbedError", "launch_testbed"]
@@ -55,7 +57,7 @@ class RunningTestbed:
         return cast("dict[str, Any]", self._ask("GET", "counts"))
 
     def reset_counts(self) -> dict[str, Any]:
-        """Starts the counts again; returns them as they were."""
+        """Starts the counts again and empties the log; returns the counts as they were."""
         return cast("dict[str, Any]", self._ask("POST", "reset"))
 
     def set_network(self, model: str | Mapping[str, object]) -> None:
@@ -71,9 +73,43 @@ class RunningTestbed:
         """Returns the network model's fields."""
         return cast("dict[str, Any]", self._ask("GET", "network"))
 
+    def set_faults(self, faults: Faults) -> None:
+        """Replaces what goes wrong for requests that begin later, and starts the draws and counts of the rules.
+
+        Takes what `launch_testbed` takes; `none` and `[]` end all faults.
+        """
+        self._ask("PUT", "faults", json.dumps(load_faults(faults).to_mapping()).encode())
+
+    def faults(self) -> dict[str, Any]:
+        """Returns the seed and the rules, each with how many requests it `matched` and `struck` since it was set."""
+        return cast("dict[str, Any]", self._ask("GET", "faults"))
+
+    def requests(self, after: int = 0) -> list[LoggedRequest]:
+        """Returns the log's requests that are numbered above `after`, in the order in which they ended.
+
+        Raises TestbedError where the testbed keeps no log, or has dropped some of them because more came than it keeps.
+        """
+        found: list[LoggedRequest] = []
+        more = True
+        while more:
+            page = cast("dict[str, Any]", self._ask("GET", f"requests?after={after}"))
+            if page["dropped"]:
+                raise TestbedError(
+                    f"the log has dropped {page['dropped']} requests after number {after}; keep more by log_requests,"
+                    " or ask more often"
+                )
+            found += map(LoggedRequest.from_mapping, page["requests"])
+            after, more = (found[-1].number, page["more"]) if found else (after, False)
+        return found
+
     def open_uploads(self) -> list[dict[str, Any]]:
-        """Returns the multipart uploads that were neither completed nor aborted."""
+        """Returns the multipart uploads and resumable sessions that were neither completed nor given up; see
+        `admin.uploads.open_uploads`."""
         return cast("list[dict[str, Any]]", self._ask("GET", "uploads"))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns `counts`, `network`, `faults`, `uploads` and the state of the `log`, of one moment."""
+        return cast("dict[str, Any]", self._ask("GET", "snapshot"))
 
     def _ask(self, method: str, name: str, body: bytes | None = None) -> object:
         url = f"{self.admin}/{name}"
@@ -96,6 +132,8 @@ def launch_testbed(
     *,
     buckets: Iterable[str] = (),
     network: str | Mapping[str, object] = "none",
+    faults: Faults = "none",
+    log_requests: int = 0,
     tls: bool = False,
     directory: str | os.PathLike[str] | None = None,
     minimum_part_bytes: int | None = None,
@@ -110,6 +148,9 @@ def launch_testbed(
     Args:
         buckets: buckets to make where they do not exist.
         network: a preset's name, a YAML file's path, or the fields of a `NetworkModel`.
+        faults: a preset's name, a YAML file's path, a mapping of `seed` and `rules`, or a list of rules, each with the
+            fields of a `FaultRule`.
+        log_requests: how many of the latest requests the log keeps; 0 for no log.
         tls: serve HTTPS; verify with `ca_certificate`.
         directory: keep objects there instead of in memory.
         minimum_part_bytes: least size of a multipart upload's part other than the last; None for the providers' 5 MiB.
@@ -120,9 +161,11 @@ def launch_testbed(
 
     Raises:
         TestbedError: it did not start in time or ended at once; the message says what it wrote.
+        FaultError: the faults are not valid.
     """
     command = [sys.executable, "-m", "bucketbench.testbed", "--port", "0", "--exit-with-parent"]
     command += ["--network", network if isinstance(network, str) else json.dumps(dict(network))]
+    command += ["--faults", json.dumps(load_faults(faults).to_mapping()), "--log-requests", str(log_requests)]
     for bucket in buckets:
         command += ["--bucket", bucket]
     if tls:

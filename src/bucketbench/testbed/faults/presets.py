@@ -6,12 +6,15 @@ from bucketbench.testbed.faults.plan import FaultSet
 from bucketbench.testbed.faults.rules import FaultError
 from bucketbench.testbed.presets import PresetError, read_preset
 
-__all__ = ["load_faults"]
+__all__ = ["Faults", "load_faults"]
+
+Faults = str | Mapping[str, object] | Sequence[object]
+"""Faults as a caller gives them: a preset's name (`none` for no faults), a YAML file's path, YAML in line
+(`[{kind: reset, nth: 3}]`), a mapping of `seed` and `rules`, or a list of rules."""
 
 
-def load_faults(value: str | Mapping[str, object] | Sequence[object]) -> FaultSet:
-    """Returns the faults for a preset's name, a YAML file's path, YAML in line (`[{kind: reset, nth: 3}]`), a mapping
-    of `seed` and `rules`, or a list of rules.
+def load_faults(value: Faults) -> FaultSet:
+    """Returns the faults that are meant.
 
     Raises:
         FaultError: no such preset or file, or it does not hold valid rules; it says which rule is wrong and how.
