@@ -1,6 +1,13 @@
 """Which operations the rules of faults speak of, by what they do."""
 
+from bucketbench.testbed.gcs.json import operations as json_api
+from bucketbench.testbed.gcs.xml import operations as xml_api
+from bucketbench.testbed.s3 import operations as s3
+
 __all__ = ["LISTINGS", "OPERATIONS", "READS", "WRITE_METHODS"]
+
+OPERATIONS = s3.OPERATIONS | xml_api.OPERATIONS | json_api.OPERATIONS | {"token"}
+"""Every name that a dialect gives an operation, and that of the endpoint for access tokens."""
 
 LISTINGS = frozenset({"list_objects", "list_objects_v1", "list_objects_v2"})
 """Listings of objects, which come page by page."""
@@ -10,6 +17,3 @@ READS = frozenset({"get_object", "get_object_range"})
 
 WRITE_METHODS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
 """Methods that change something, or may carry a body."""
-
-OPERATIONS = LISTINGS | READS
-"""Every name that a dialect gives an operation."""
