@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,6 @@ from google.oauth2 import service_account
 
 from bucketbench.testbed.auth.credentials import EXPIRED, OWNER, VIEWER
 from bucketbench.testbed.auth.demand import demand_of_gcs
-from bucketbench.testbed.auth.permissions import granted_permissions
 from bucketbench.testbed.auth.throwaway import ThrowAwayCredentials
 from bucketbench.testbed.gcs.service import GcsService
 from bucketbench.testbed.model.memory import MemoryHolder
@@ -284,7 +284,40 @@ def test_a_signed_url_is_not_valid_before_its_time(bank: Bank) -> None:
     assert refusal(bank.ask("GET", target)[1]) == (403, "AccessDenied")
 
 
-def test_permissions_that_are_granted() -> None:
-    asked = ["storage.objects.get", "storage.objects.list", "storage.objects.create", "storage.buckets.getIamPolicy"]
-    assert granted_permissions(asked, may_write=True) == asked
-    assert granted_permissions(asked, may_write=False) == [*asked[:2], asked[3]]
+def batch(*calls: str) -> dict[str, Any]:
+    """Returns headers and body of a batch."""
+    parts = "".join(f"--b\r\nContent-Type: application/http\r\n\r\n{call} HTTP/1.1\r\n\r\n\r\n" for call in calls)
+    return {"headers": {"content-type": "multipart/mixed; boundary=b"}, "body": f"{parts}--b--".encode()}
+
+
+def test_the_parts_of_a_batch_are_judged_one_by_one(bank: Bank) -> None:
+    tokens = bank.made.credentials.tokens
+    sent = batch(f"GET {OBJECT}", f"DELETE {OBJECT}", "GET /storage/v1/b/private")
+    for name, statuses in ((OWNER, [404, 404, 200]), (VIEWER, [404, 403, 200])):
+        headers = {**sent["headers"], "authorization": f"Bearer {tokens[name]}"}
+        answer = bank.ask("POST", "/batch/storage/v1", headers=headers, body=sent["body"])[1].body
+        assert isinstance(answer, bytes)
+        assert [int(status) for status in re.findall(rb"HTTP/1.1 (\d+)", answer)] == statuses
+    assert bank.ask("POST", "/batch/storage/v1", **sent)[1].status == 401
+
+
+def test_a_sessions_address_is_a_credential(bank: Bank) -> None:
+    owner = {"authorization": f"Bearer {bank.made.credentials.tokens[OWNER]}"}
+    start = "/upload/storage/v1/b/private/o?uploadType=resumable&name=key"
+    assert bank.ask("POST", start)[1].status == 401
+    opened = bank.ask("POST", start, headers=owner)[1]
+    location = dict(opened.headers)[b"location"].decode().partition("9001")[2]
+    assert bank.ask("PUT", location, headers={"content-range": "bytes 0-3/4"}, body=b"body")[1].status == 200
+    strange = location.partition("upload_id=")[0] + "upload_id=x"
+    assert bank.ask("PUT", strange, headers={"content-range": "bytes 0-3/4"}, body=b"body")[1].status in (404, 410)
+
+
+@pytest.mark.parametrize(("name", "granted"), [(OWNER, {"get", "delete"}), (VIEWER, {"get"})])
+def test_permissions_are_told_as_they_are(bank: Bank, name: str, granted: set[str]) -> None:
+    token = bank.made.credentials.tokens[name]
+    target = (
+        "/storage/v1/b/private/iam/testPermissions?permissions=storage.objects.get&permissions=storage.objects.delete"
+    )
+    answer = bank.ask("GET", target, headers={"authorization": f"Bearer {token}"})[1].body
+    assert isinstance(answer, bytes)
+    assert {permission.rpartition(".")[2] for permission in json.loads(answer)["permissions"]} == granted

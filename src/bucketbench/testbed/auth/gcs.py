@@ -24,6 +24,10 @@ _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _BODY_LIMIT_BYTES = 64 << 10
 """*Source*: ours; an assertion has about 1 KiB."""
 
+_OF_A_SESSION = frozenset({"upload_chunk", "query_session", "cancel_session"})
+"""What needs no token, because the session's address is one. *Source*: Cloud Storage, resumable uploads, session URI:
+whoever has it may upload without further authentication."""
+
 _CHALLENGE = 'Bearer realm="https://accounts.google.com/"'
 
 
@@ -71,7 +75,7 @@ class GcsGate:
             if signer is None:
                 return self._anonymous(request, operation, is_json=is_json)
             email, request.may_write = signer.email, signer.may_write
-        if is_write(request) and not request.may_write:
+        if is_write(request, operation) and not request.may_write:
             message = f"{email} may only read, and {operation.name} changes something."
             return self._service.error(
                 request, status=403, code="forbidden" if is_json else "AccessDenied", message=message
@@ -92,6 +96,8 @@ class GcsGate:
 
     def _anonymous(self, request: Request, operation: Operation, *, is_json: bool) -> Response | None:
         """Returns the refusal of a request without credentials, None where it needs none."""
+        if is_json and operation.name in _OF_A_SESSION:
+            return None
         if anonymous_may(operation, self._public_buckets):
             request.may_write = False
             return None

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from bucketbench.testbed.serving.dialect import Operation
 from bucketbench.testbed.serving.messages import Request
 
-__all__ = ["anonymous_may", "granted_permissions", "is_write"]
+__all__ = ["anonymous_may", "is_write"]
 
 _PUBLIC_OPERATIONS = frozenset(
     {
@@ -22,25 +22,13 @@ _PUBLIC_OPERATIONS = frozenset(
 """What anyone may do with a public bucket. *Source*: Cloud Storage, making data public: allUsers with Storage Object
 Viewer may get and list objects; a bucket policy of S3 grants the same by s3:GetObject and s3:ListBucket."""
 
-_READING_VERBS = (".get", ".list", ".getIamPolicy")
 
-
-def is_write(request: Request) -> bool:
+def is_write(request: Request, operation: Operation) -> bool:
     """Returns whether a request asks for a change: those of both providers that do not are GET or HEAD, save for a
-    batch, which counts as a change whatever is in it."""
-    return request.method not in ("GET", "HEAD")
+    batch, whose parts are looked at one by one when they are answered."""
+    return request.method not in ("GET", "HEAD") and operation.name != "batch"
 
 
 def anonymous_may(operation: Operation, public_buckets: Iterable[str]) -> bool:
     """Returns whether an operation needs no credentials."""
     return operation.name in _PUBLIC_OPERATIONS and operation.bucket in public_buckets
-
-
-def granted_permissions(asked: Iterable[str], *, may_write: bool) -> list[str]:
-    """Returns those of the IAM permissions asked for, such as `storage.objects.get`, that a sender has.
-
-    Args:
-        asked: names of permissions.
-        may_write: whether the sender may change anything; see `Request.may_write`.
-    """
-    return [name for name in asked if may_write or name.endswith(_READING_VERBS)]

@@ -82,7 +82,7 @@ class S3Gate:
                     raise S3Error("AccessDenied")
             elif key.access_key_id in self._read_only:
                 request.may_write = False
-                if is_write(request):
+                if is_write(request, operation):
                     raise S3Error(
                         "AccessDenied",
                         f"The access key {key.access_key_id} may only read, and {operation.name} changes something.",

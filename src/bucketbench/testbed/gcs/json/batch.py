@@ -40,7 +40,10 @@ async def answer_batch(call: Call, answer: Callable[[Request], Awaitable[Respons
     body = bytearray()
     for index, (content_id, text) in enumerate(parts):
         try:
-            response = await answer(_inner(call.request, text, index))
+            inner = _inner(call.request, text, index)
+            if not inner.may_write and inner.method not in ("GET", "HEAD"):
+                raise JsonError(403, "The credentials of the batch only permit reading.")
+            response = await answer(inner)
         except JsonError as error:
             response = error_response(error)
         body += b"--%s\r\nContent-Type: application/http\r\n" % boundary
