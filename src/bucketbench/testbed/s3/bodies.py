@@ -1,11 +1,12 @@
 """Taking in the body of a PUT: plain or aws-chunked, its length, its MD5 and its checksums verified."""
 
+import base64
 from dataclasses import dataclass
 
 from bucketbench.testbed.model.contents import Received
 from bucketbench.testbed.rest.call import Call
 from bucketbench.testbed.s3.aws_chunked import AwsChunkedDecoder
-from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, content_md5, verify
+from bucketbench.testbed.s3.checksums import ALGORITHMS, DEFAULT_CHECKSUM, checksum_headers, content_md5, verify
 from bucketbench.testbed.s3.errors import S3Error
 
 __all__ = ["PART_LIMIT_BYTES", "ReceivedBody", "receive_body"]
@@ -16,15 +17,20 @@ PART_LIMIT_BYTES = 5 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceivedBody:
-    """A body that arrived whole and passed its checks: the content, its MD5 in hexadecimal, the checksums to keep."""
+    """A body that arrived whole and passed its checks: the content, its MD5 in hexadecimal, and the checksums to keep,
+    those that were sent or the one computed because none was."""
 
     received: Received
     etag: str
     checksums: dict[str, str]
 
 
-async def receive_body(call: Call) -> ReceivedBody:
+async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) -> ReceivedBody:
     """Reads the request's body into the holder.
+
+    Args:
+        call: the request.
+        default_checksum: what to compute where the client sends no checksum.
 
     Raises MissingContentLength, EntityTooLarge, IncompleteBody, InvalidDigest, BadDigest, MalformedTrailerError or,
     when the client goes away, DisconnectedError. Nothing is left behind then.
@@ -37,7 +43,7 @@ async def receive_body(call: Call) -> ReceivedBody:
     trailing = [
         name.strip().lower().removeprefix("x-amz-checksum-") for name in headers.get("x-amz-trailer", "").split(",")
     ]
-    wanted = [name for name in {*sent, *trailing} if name in ALGORITHMS]
+    wanted = [name for name in {*sent, *trailing} if name in ALGORITHMS] or [default_checksum]
     body_sha256 = encoded_as if len(encoded_as) == 64 else None
     if body_sha256 is not None:
         wanted.append("sha256")
@@ -72,7 +78,8 @@ async def receive_body(call: Call) -> ReceivedBody:
     except BaseException:
         received.content.release()
         raise
-    return ReceivedBody(received=received, etag=received.digests["md5"].hex(), checksums=sent)
+    checksums = sent or {default_checksum: base64.b64encode(received.digests[default_checksum]).decode()}
+    return ReceivedBody(received=received, etag=received.digests["md5"].hex(), checksums=checksums)
 
 
 def _declared_length_bytes(call: Call, chunked: bool) -> int:

@@ -1,18 +1,52 @@
 """Checksums that clients send with their uploads, verified, and how those of parts make that of a whole."""
 
+import asyncio
 import base64
 import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from bucketbench.testbed.model.digests import digests_of
+from bucketbench.testbed.model.contents import pieces
+from bucketbench.testbed.model.digests import CRC_BYTES, combine_crcs, digests_of
+from bucketbench.testbed.model.objects import Part
 from bucketbench.testbed.s3.errors import S3Error
+from bucketbench.testbed.serving.xml import element
 
-__all__ = ["ALGORITHMS", "checksum_headers", "composite", "content_md5", "verify"]
+__all__ = [
+    "ALGORITHMS",
+    "DEFAULT_CHECKSUM",
+    "checksum_elements",
+    "checksum_headers",
+    "composite",
+    "content_md5",
+    "of_full_object",
+    "stated_headers",
+    "verify",
+]
 
 ALGORITHMS: Mapping[str, int] = {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "sha1": 20, "sha256": 32}
 """Lower-case names of `x-amz-checksum-*` and the digests' lengths in bytes. *Source*: Amazon S3 user guide, object
 integrity."""
+
+DEFAULT_CHECKSUM = "crc64nvme"
+"""What is computed where no client states a checksum. *Source*: Amazon S3 user guide, object integrity: since December
+2024."""
+
+
+def stated_headers(checksums: Mapping[str, str], checksum_type: str | None = None) -> list[tuple[bytes, bytes]]:
+    """Returns checksums as the headers of an answer, with their type where one is given."""
+    headers = [(f"x-amz-checksum-{name}".encode(), value.encode()) for name, value in checksums.items()]
+    if checksums and checksum_type is not None:
+        headers.append((b"x-amz-checksum-type", checksum_type.encode()))
+    return headers
+
+
+def checksum_elements(checksums: Mapping[str, str], checksum_type: str | None = None) -> list[str]:
+    """Returns checksums as elements of a document, with their type where one is given."""
+    elements = [element(f"Checksum{name.upper()}", value) for name, value in checksums.items()]
+    if checksums and checksum_type is not None:
+        elements.append(element("ChecksumType", checksum_type))
+    return elements
 
 
 def checksum_headers(headers: Mapping[str, str]) -> dict[str, str]:
@@ -76,3 +110,17 @@ def composite(algorithm: str, parts: Sequence[str]) -> str:
                 "InvalidRequest", f"{algorithm.upper()} has no checksum of parts, only one of the full object."
             )
     return f"{base64.b64encode(digest).decode()}-{len(parts)}"
+
+
+async def of_full_object(algorithm: str, parts: Sequence[Part]) -> str:
+    """Returns the checksum of the parts joined, out of theirs; what a part does not have is computed in a thread."""
+    assert algorithm in CRC_BYTES, "only CRCs can be combined"
+    crcs: list[tuple[bytes, int]] = []
+    for part in parts:
+        if (stated := part.checksums.get(algorithm)) is not None:
+            crc = base64.b64decode(stated)
+        else:
+            read = pieces(part.content, 0, part.content.size_bytes)
+            crc = (await asyncio.to_thread(digests_of, read, [algorithm]))[algorithm]
+        crcs.append((crc, part.content.size_bytes))
+    return base64.b64encode(combine_crcs(algorithm, crcs)).decode()

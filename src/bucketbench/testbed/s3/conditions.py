@@ -1,5 +1,5 @@
-"""Preconditions on writing. *Source*: Amazon S3 user guide, conditional requests: `If-None-Match` only with `*`,
-`If-Match` with an ETag, 412 where it does not hold, 404 where `If-Match` finds no object."""
+"""Preconditions on writing and deleting. *Source*: Amazon S3 user guide, conditional requests: `If-None-Match` only
+with `*`, `If-Match` with an ETag, 412 where it does not hold, 404 where `If-Match` finds no object to replace."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from bucketbench.testbed.model.objects import Check, StoredObject
 from bucketbench.testbed.rest.conditions import etag_matches
 from bucketbench.testbed.s3.errors import S3Error
 
-__all__ = ["write_check"]
+__all__ = ["delete_check", "write_check"]
 
 
 def write_check(headers: Mapping[str, str]) -> Check | None:
@@ -27,5 +27,24 @@ def write_check(headers: Mapping[str, str]) -> Check | None:
                 raise S3Error("NoSuchKey")
             if not etag_matches(if_match, current.etag):
                 raise S3Error("PreconditionFailed", fields={"Condition": "If-Match"})
+
+    return check
+
+
+def delete_check(etag: str | None) -> Check | None:
+    """Returns the check that a conditional delete makes right before it takes effect, or None for an unconditional one.
+
+    *Source*: Amazon S3 API reference, DeleteObject, If-Match: 412 where the ETag is another, no error where there is no
+    object.
+
+    Args:
+        etag: of the If-Match header or the batch's entry, or None.
+    """
+    if etag is None:
+        return None
+
+    def check(current: StoredObject | None) -> None:
+        if current is not None and not etag_matches(etag, current.etag):
+            raise S3Error("PreconditionFailed", fields={"Condition": "If-Match"})
 
     return check

@@ -37,6 +37,7 @@ _CODES: Mapping[str, tuple[int, str]] = {
     "InvalidRange": (416, "No byte of the range lies in the object."),
     "InvalidRequest": (400, "The request is not valid."),
     "InvalidToken": (400, "The session token is not the one of this access key."),
+    "InvalidStorageClass": (400, "The storage class is none of S3's."),
     "InvalidURI": (400, "The path is not percent-encoded UTF-8."),
     "KeyTooLongError": (400, "The key is longer than 1,024 bytes of UTF-8."),
     "MalformedTrailerError": (400, "The aws-chunked body or its trailer is malformed."),

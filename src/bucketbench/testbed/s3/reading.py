@@ -1,5 +1,7 @@
 """GET and HEAD of objects, and GetObjectAttributes."""
 
+import base64
+from collections.abc import Mapping
 from email.utils import formatdate
 from itertools import accumulate
 from typing import cast
@@ -8,6 +10,8 @@ from bucketbench.testbed.model.objects import StoredObject
 from bucketbench.testbed.rest.call import Call, xml_response
 from bucketbench.testbed.rest.conditions import check_read, range_applies
 from bucketbench.testbed.rest.errors import RestError
+from bucketbench.testbed.s3.attributes import ENCRYPTED
+from bucketbench.testbed.s3.checksums import checksum_elements, stated_headers
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range
 from bucketbench.testbed.serving.messages import ContentSlice, Response
@@ -46,7 +50,10 @@ def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
             (b"etag", b'"%s"' % found.etag.encode()),
             (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
             (b"accept-ranges", b"bytes"),
+            ENCRYPTED,
         ]
+        if attributes.storage_class != "STANDARD":  # S3 leaves the usual one out.
+            headers.append((b"x-amz-storage-class", attributes.storage_class.encode()))
         content = {"content-type": "binary/octet-stream", **attributes.headers}
         metadata = {"x-amz-meta-" + name: value for name, value in attributes.metadata.items()}
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (content | metadata).items()]
@@ -94,12 +101,15 @@ def check_not_modified(call: Call, found: StoredObject) -> Response | None:
 def checksum_response_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
     """Returns the object's checksums as headers, which GET and HEAD have only when asked (`x-amz-checksum-mode:
     ENABLED`)."""
-    if not found.attributes.checksums:
-        return []
-    checksums = [
-        (f"x-amz-checksum-{name}".encode(), value.encode()) for name, value in found.attributes.checksums.items()
-    ]
-    return [*checksums, (b"x-amz-checksum-type", found.attributes.checksum_type.encode())]
+    checksums, checksum_type = _checksums(found)
+    return stated_headers(checksums, checksum_type)
+
+
+def _checksums(found: StoredObject) -> tuple[Mapping[str, str], str]:
+    """Returns an object's checksums and their type; the CRC-32C, which is always known, of one that came by GCS."""
+    if found.attributes.checksums:
+        return found.attributes.checksums, found.attributes.checksum_type
+    return {"crc32c": base64.b64encode(found.content.crc32c).decode()}, "FULL_OBJECT"
 
 
 def _header_value(text: str) -> bytes:
@@ -134,15 +144,12 @@ async def get_object_attributes(call: Call) -> Response:
     content: list[str] = []
     if "ETag" in wanted:
         content.append(element("ETag", found.etag))
-    if "Checksum" in wanted and found.attributes.checksums:
-        checksums = "".join(
-            element(f"Checksum{name.upper()}", value) for name, value in found.attributes.checksums.items()
-        )
-        content.append(f"<Checksum>{checksums}{element('ChecksumType', found.attributes.checksum_type)}</Checksum>")
+    if "Checksum" in wanted:
+        content.append(f"<Checksum>{''.join(checksum_elements(*_checksums(found)))}</Checksum>")
     if "ObjectParts" in wanted and found.part_sizes_bytes:
         content.append(f"<ObjectParts>{element('PartsCount', len(found.part_sizes_bytes))}</ObjectParts>")
     if "StorageClass" in wanted:
-        content.append(element("StorageClass", "STANDARD"))
+        content.append(element("StorageClass", found.attributes.storage_class))
     if "ObjectSize" in wanted:
         content.append(element("ObjectSize", found.size_bytes))
     modified = [header for header in object_headers(found) if header[0] == b"last-modified"]

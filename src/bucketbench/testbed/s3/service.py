@@ -5,9 +5,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from bucketbench.testbed.model.objects import Buckets, ModelError
 from bucketbench.testbed.rest.addressing import address
-from bucketbench.testbed.rest.call import PART_MINIMUM_BYTES, Call
+from bucketbench.testbed.rest.call import PART_MINIMUM_BYTES
 from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
+from bucketbench.testbed.s3.call import S3Call
+from bucketbench.testbed.s3.completed import CompletedUploads
 from bucketbench.testbed.s3.errors import S3Error, from_model, from_rest
 from bucketbench.testbed.s3.operations import ROUTES
 from bucketbench.testbed.s3.plain import PlainGets
@@ -17,7 +19,7 @@ from bucketbench.testbed.serving.xml import XML_HEADER, document, element
 
 __all__ = ["S3Service"]
 
-_HANDLERS: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
+_HANDLERS: Mapping[str, Callable[[S3Call], Awaitable[Response]]] = {
     "abort_upload": uploads.abort_upload,
     "complete_upload": uploads.complete_upload,
     "copy_object": writing.copy_object,
@@ -65,6 +67,7 @@ class S3Service:
     ) -> None:
         self._buckets = buckets
         self._minimum_part_bytes = minimum_part_bytes
+        self._completed = CompletedUploads()
         self._base_hosts = tuple(base_hosts)
         self._plain_gets = PlainGets(buckets, base_hosts=base_hosts)
 
@@ -108,12 +111,13 @@ class S3Service:
             if handler is None:
                 self._address(request)  # Raises what is wrong with it, if that is the reason.
                 raise S3Error("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
-            call = Call(
+            call = S3Call(
                 buckets=self._buckets,
                 request=request,
                 bucket_name=operation.bucket,
                 key=operation.key,
                 minimum_part_bytes=self._minimum_part_bytes,
+                completed=self._completed,
             )
             response = await handler(call)
         except ModelError as error:

@@ -1,11 +1,14 @@
 """Multipart uploads of S3: create, parts, list, complete, abort, with S3's checksums."""
 
+import base64
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from bucketbench.testbed.model.contents import pieces
-from bucketbench.testbed.model.objects import Attributes, Part, Upload
+from bucketbench.testbed.model.digests import CRC_BYTES
+from bucketbench.testbed.model.objects import Part, Upload
 from bucketbench.testbed.rest.call import Call, quoted, xml_response
 from bucketbench.testbed.rest.uploads import (
     COMPLETE_BODY_LIMIT_BYTES,
@@ -14,9 +17,18 @@ from bucketbench.testbed.rest.uploads import (
     part_number,
     parts_response,
 )
-from bucketbench.testbed.s3.attributes import requested_attributes
+from bucketbench.testbed.s3.attributes import ENCRYPTED, requested_attributes
 from bucketbench.testbed.s3.bodies import receive_body
-from bucketbench.testbed.s3.checksums import ALGORITHMS, checksum_headers, composite
+from bucketbench.testbed.s3.call import S3Call
+from bucketbench.testbed.s3.checksums import (
+    ALGORITHMS,
+    DEFAULT_CHECKSUM,
+    checksum_elements,
+    checksum_headers,
+    composite,
+    of_full_object,
+    stated_headers,
+)
 from bucketbench.testbed.s3.conditions import write_check
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.listing import OWNER
@@ -31,30 +43,52 @@ __all__ = ["abort_upload", "complete_upload", "create_upload", "list_parts", "up
 async def create_upload(call: Call) -> Response:
     """Opens an upload."""
     bucket, attributes = call.bucket(), requested_attributes(call.headers)
-    algorithm = call.headers.get("x-amz-checksum-algorithm", "").lower() or None
-    if algorithm is not None and algorithm not in ALGORITHMS:
-        raise S3Error("InvalidRequest", f"Checksum algorithm {algorithm} is not one of {', '.join(ALGORITHMS)}.")
-    kind = call.headers.get("x-amz-checksum-type", "FULL_OBJECT" if algorithm == "crc64nvme" else "COMPOSITE").upper()
-    attributes = Attributes(headers=attributes.headers, metadata=attributes.metadata, checksum_type=kind)
+    algorithm, kind = _checksum_kind(call)
+    attributes = replace(attributes, checksum_type=kind)
     upload = call.buckets.create_upload(bucket, call.key, attributes=attributes, checksum_algorithm=algorithm)
     fields = [element("Bucket", bucket.name), element("Key", call.key), element("UploadId", upload.id)]
-    headers: list[tuple[bytes, bytes]] = []
+    headers = [ENCRYPTED]
     if algorithm is not None:
-        headers = [(b"x-amz-checksum-algorithm", algorithm.upper().encode()), (b"x-amz-checksum-type", kind.encode())]
+        headers.append((b"x-amz-checksum-algorithm", algorithm.upper().encode()))
+        headers.append((b"x-amz-checksum-type", kind.encode()))
     return xml_response(document("InitiateMultipartUploadResult", fields), headers)
+
+
+def _checksum_kind(call: Call) -> tuple[str | None, str]:
+    """Returns the algorithm of an upload's checksums, or None for the one that nobody asked for, and their type.
+
+    *Source*: Amazon S3 user guide, object integrity: CRC64NVME only of the full object, SHA only of the parts'
+    checksums, the other CRCs of either, of the parts' unless asked otherwise.
+    """
+    algorithm = call.headers.get("x-amz-checksum-algorithm", "").lower() or None
+    if algorithm is None:
+        return None, "FULL_OBJECT"
+    if algorithm not in ALGORITHMS:
+        raise S3Error("InvalidRequest", f"Checksum algorithm {algorithm} is not one of {', '.join(ALGORITHMS)}.")
+    usual = "FULL_OBJECT" if algorithm == "crc64nvme" else "COMPOSITE"
+    kind = call.headers.get("x-amz-checksum-type", usual).upper()
+    allowed = {"crc64nvme": {"FULL_OBJECT"}, "sha1": {"COMPOSITE"}, "sha256": {"COMPOSITE"}}
+    if kind not in allowed.get(algorithm, {"FULL_OBJECT", "COMPOSITE"}):
+        raise S3Error("InvalidRequest", f"{kind} is no checksum type of {algorithm.upper()}.")
+    return algorithm, kind
 
 
 async def upload_part(call: Call) -> Response:
     """Takes a part in."""
     bucket, number = call.bucket(), part_number(call)
     upload = bucket.upload(call.query["uploadId"], call.key)
-    body = await receive_body(call)
+    algorithm = upload.checksum_algorithm
+    body = await receive_body(call, default_checksum=algorithm or DEFAULT_CHECKSUM)
+    if algorithm is not None and algorithm not in body.checksums:
+        body.received.content.release()
+        raise S3Error("InvalidRequest", f"The upload was created with {algorithm} checksums; the part has another.")
     part = Part(
         number=number, content=body.received.content, etag=body.etag, modified_s=time.time(), checksums=body.checksums
     )
     call.buckets.put_part(bucket, upload, part)
-    checksums = [(f"x-amz-checksum-{name}".encode(), value.encode()) for name, value in body.checksums.items()]
-    return Response(status=200, headers=[(b"etag", quoted(body.etag).encode()), *checksums])
+    return Response(
+        status=200, headers=[(b"etag", quoted(body.etag).encode()), ENCRYPTED, *stated_headers(body.checksums)]
+    )
 
 
 async def upload_part_copy(call: Call) -> Response:
@@ -72,15 +106,17 @@ async def upload_part_copy(call: Call) -> Response:
     try:
         for piece in pieces(source.content, start, stop):
             incoming.write(bytes(piece))
-        received = await incoming.finish()
+        algorithm = upload.checksum_algorithm or DEFAULT_CHECKSUM
+        received = await incoming.finish([algorithm])
     except BaseException:
         incoming.discard()
         raise
     etag = received.digests["md5"].hex()
-    part = Part(number=number, content=received.content, etag=etag, modified_s=time.time())
+    checksums = {algorithm: base64.b64encode(received.digests[algorithm]).decode()}
+    part = Part(number=number, content=received.content, etag=etag, modified_s=time.time(), checksums=checksums)
     call.buckets.put_part(bucket, upload, part)
     fields = [element("ETag", quoted(etag)), element("LastModified", timestamp(part.modified_s))]
-    return xml_response(document("CopyPartResult", fields))
+    return xml_response(document("CopyPartResult", [*fields, *checksum_elements(checksums)]), [ENCRYPTED])
 
 
 async def list_parts(call: Call) -> Response:
@@ -93,29 +129,26 @@ async def list_parts(call: Call) -> Response:
             element("ChecksumType", upload.attributes.checksum_type),
         ]
     owner = "<Initiator><ID>testbed</ID></Initiator>" + OWNER
-    return parts_response(call, upload, owner=owner, describe=_described_checksums, fields=fields)
+    return parts_response(
+        call, upload, owner=owner, describe=lambda part: checksum_elements(part.checksums), fields=fields
+    )
 
 
-def _described_checksums(part: Part) -> list[str]:
-    return [element(f"Checksum{name.upper()}", value) for name, value in part.checksums.items()]
-
-
-async def complete_upload(call: Call) -> Response:
-    """Publishes the parts that the body lists, in its order, as one object."""
+async def complete_upload(call: S3Call) -> Response:
+    """Publishes the parts that the body lists, in its order, as one object; where the upload was completed with the
+    same parts before, gives the same answer again."""
     bucket = call.bucket()
-    upload = bucket.upload(call.query["uploadId"], call.key)
     body = await call.xml_body(COMPLETE_BODY_LIMIT_BYTES)
-    parts = listed_parts(
-        upload, body, minimum_part_bytes=call.minimum_part_bytes, check=partial(_check_checksums, upload)
-    )
+    upload_id = call.query["uploadId"]
+    if upload_id not in bucket.uploads and (again := call.completed.answer(bucket, upload_id, call.key, body)):
+        return again
+    upload = bucket.upload(upload_id, call.key)
+    check_parts = partial(_check_checksums, upload)
+    parts = listed_parts(upload, body, minimum_part_bytes=call.minimum_part_bytes, check=check_parts)
+    _check_size(call, parts)
     etag = multipart_etag([part.etag for part in parts])
-    checksums = _whole_checksums(call, upload, parts)
-    attributes = Attributes(
-        headers=upload.attributes.headers,
-        metadata=upload.attributes.metadata,
-        checksums=checksums,
-        checksum_type=upload.attributes.checksum_type if checksums else "FULL_OBJECT",
-    )
+    checksums = await _whole_checksums(call, upload, parts)
+    attributes = replace(upload.attributes, checksums=checksums)
     await call.buckets.complete_upload(
         bucket, upload, parts, etag=etag, attributes=attributes, check=write_check(call.headers)
     )
@@ -124,10 +157,20 @@ async def complete_upload(call: Call) -> Response:
         element("Bucket", bucket.name),
         element("Key", call.key),
         element("ETag", quoted(etag)),
-        *(element(f"Checksum{name.upper()}", value) for name, value in checksums.items()),
-        *([element("ChecksumType", attributes.checksum_type)] if checksums else []),
+        *checksum_elements(checksums, attributes.checksum_type),
     ]
-    return xml_response(document("CompleteMultipartUploadResult", fields))
+    document_bytes = document("CompleteMultipartUploadResult", fields)
+    call.completed.remember(bucket, upload, body, document_bytes)
+    return xml_response(document_bytes, [ENCRYPTED])
+
+
+def _check_size(call: Call, parts: Sequence[Part]) -> None:
+    """Raises InvalidRequest where x-amz-mp-object-size states another size than the parts have together."""
+    stated, size_bytes = call.headers.get("x-amz-mp-object-size"), sum(part.content.size_bytes for part in parts)
+    if stated is not None and stated != str(size_bytes):
+        raise S3Error(
+            "InvalidRequest", f"x-amz-mp-object-size is {stated}; the parts have {size_bytes} bytes together."
+        )
 
 
 def _check_checksums(upload: Upload, part: Part, fields: Mapping[str, str]) -> None:
@@ -147,15 +190,25 @@ def _check_checksums(upload: Upload, part: Part, fields: Mapping[str, str]) -> N
         )
 
 
-def _whole_checksums(call: Call, upload: Upload, parts: Sequence[Part]) -> dict[str, str]:
-    """Returns the finished object's checksums: that of the parts' where each has one, or the full object's that the
-    client states."""
-    if upload.attributes.checksum_type == "FULL_OBJECT":
-        return checksum_headers(call.headers)
-    algorithm = upload.checksum_algorithm
-    if algorithm is None or any(algorithm not in part.checksums for part in parts):
-        return {}
-    return {algorithm: composite(algorithm, [part.checksums[algorithm] for part in parts])}
+async def _whole_checksums(call: Call, upload: Upload, parts: Sequence[Part]) -> dict[str, str]:
+    """Returns the finished object's checksum, of the full object or of its parts' checksums; raises BadDigest or
+    InvalidRequest where the client states another."""
+    stated = checksum_headers(call.headers)
+    kind, algorithm = upload.attributes.checksum_type, upload.checksum_algorithm
+    if (stated_kind := call.headers.get("x-amz-checksum-type", kind).upper()) != kind and algorithm is not None:
+        raise S3Error("InvalidRequest", f"x-amz-checksum-type is {stated_kind}, the upload was created with {kind}.")
+    if kind == "COMPOSITE" and algorithm is not None:
+        whole = composite(algorithm, [part.checksums[algorithm] for part in parts])
+    else:
+        algorithm = algorithm or next((name for name in stated if name in CRC_BYTES), DEFAULT_CHECKSUM)
+        whole = await of_full_object(algorithm, parts)
+    if stated.get(algorithm, whole) != whole:
+        raise S3Error(
+            "BadDigest",
+            f"The {algorithm.upper()} you specified did not match the calculated checksum.",
+            fields={"Expected": stated[algorithm], "Calculated": whole},
+        )
+    return {algorithm: whole}
 
 
 async def abort_upload(call: Call) -> Response:
