@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from awscrt import checksums
 
-__all__ = ["CRC_BYTES", "combine_crcs", "digests_of"]
+__all__ = ["CRC_BYTES", "RunningDigests", "combine_crcs", "digests_of"]
 
 CRC_BYTES: Mapping[str, int] = MappingProxyType({"crc32": 4, "crc32c": 4, "crc64nvme": 8})
 """Length in bytes of each CRC; all are shown big-endian."""
@@ -24,17 +24,34 @@ _COMBINE: Mapping[str, Callable[[int, int, int], int]] = {
 }
 
 
+class RunningDigests:
+    """Digests of chunks that come one after another: `hashlib` names, and those in `CRC_BYTES`."""
+
+    __slots__ = ("_crcs", "_hashes")
+
+    def __init__(self, algorithms: Sequence[str]) -> None:
+        self._hashes = {name: hashlib.new(name, usedforsecurity=False) for name in algorithms if name not in CRC_BYTES}
+        self._crcs = {name: 0 for name in algorithms if name in CRC_BYTES}
+
+    def update(self, chunks: Iterable[bytes | memoryview]) -> None:
+        """Takes the next chunks."""
+        for chunk in chunks:
+            for running in self._hashes.values():
+                running.update(chunk)
+            for name, crc in self._crcs.items():
+                self._crcs[name] = _RUNNING[name](chunk, crc)
+
+    def digests(self) -> dict[str, bytes]:
+        """Returns the digests of all chunks joined."""
+        digests = {name: running.digest() for name, running in self._hashes.items()}
+        return digests | {name: crc.to_bytes(CRC_BYTES[name], "big") for name, crc in self._crcs.items()}
+
+
 def digests_of(chunks: Iterable[bytes | memoryview], algorithms: Sequence[str]) -> dict[str, bytes]:
     """Returns the digests of the chunks joined: `hashlib` names, and those in `CRC_BYTES`."""
-    hashes = {name: hashlib.new(name, usedforsecurity=False) for name in algorithms if name not in CRC_BYTES}
-    crcs = {name: 0 for name in algorithms if name in CRC_BYTES}
-    for chunk in chunks:
-        for running in hashes.values():
-            running.update(chunk)
-        for name, crc in crcs.items():
-            crcs[name] = _RUNNING[name](chunk, crc)
-    digests = {name: running.digest() for name, running in hashes.items()}
-    return digests | {name: crc.to_bytes(CRC_BYTES[name], "big") for name, crc in crcs.items()}
+    running = RunningDigests(algorithms)
+    running.update(chunks)
+    return running.digests()
 
 
 def combine_crcs(algorithm: str, parts: Iterable[tuple[bytes, int]]) -> bytes:

@@ -1,5 +1,6 @@
 """Objects held in a directory, so that they outlast the testbed and need not fit into memory.
 
+    DIR/BUCKET/location              where the bucket's creation asked it to be; only where it asked for something
     DIR/BUCKET/aa/aabbcc….object      one object: its bytes, then a record about it (see `_record_bytes`)
     DIR/.incoming-PID-RANDOM/         bodies that are arriving and parts of open uploads; locked while the testbed lives
 
@@ -22,6 +23,7 @@ from typing import IO
 
 from bucketbench.testbed.model.contents import Content, ContentGoneError, Received, pieces
 from bucketbench.testbed.model.digests import combine_crcs, digests_of
+from bucketbench.testbed.model.hashing import ArrivingBytes
 from bucketbench.testbed.model.objects import Attributes, StoredObject
 
 __all__ = ["DirectoryError", "DirectoryHolder", "FileContent"]
@@ -31,6 +33,7 @@ _MAGIC = b"BBTESTB2"
 
 _TAIL_BYTES = len(_MAGIC) + 4
 _SUFFIX = ".object"
+_LOCATION = "location"
 _INCOMING = ".incoming-"
 _COPY_BYTES = 1 << 20
 
@@ -106,27 +109,31 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 class FileIncoming:
-    """Writes a body to a file while it arrives, and computes its digests at the end, in a thread."""
+    """Writes a body to a file and hashes it while it arrives; digests that are asked for at the end are computed then,
+    in a thread."""
 
     def __init__(self, folder: Path) -> None:
         descriptor, path = tempfile.mkstemp(dir=folder)
         self._path = Path(path)
         self._file: IO[bytes] = os.fdopen(descriptor, "wb")
+        self._arriving = ArrivingBytes(keep=False)
         self._size_bytes = 0
 
     def write(self, chunk: bytes) -> None:
         """Takes the next bytes."""
         self._file.write(chunk)
+        self._arriving.write(chunk)
         self._size_bytes += len(chunk)
 
     async def finish(self, algorithms: Sequence[str] = ()) -> Received:
         """Returns the whole."""
         self._file.close()
-        names = tuple({"md5", "crc32c", *algorithms})
+        _, digests = await self._arriving.finish()
+        others = tuple(set(algorithms) - set(digests))
         if self._size_bytes <= _COPY_BYTES:
-            digests = digests_of(self._pieces(), names)
-        else:
-            digests = await asyncio.to_thread(digests_of, self._pieces(), names)
+            digests |= digests_of(self._pieces(), others)
+        elif others:
+            digests |= await asyncio.to_thread(digests_of, self._pieces(), others)
         content = FileContent(self._path, self._size_bytes, crc32c=digests["crc32c"])
         return Received(content=content, digests=digests)
 
@@ -174,21 +181,26 @@ class DirectoryHolder:
             finally:
                 os.close(descriptor)
 
-    def load(self) -> Iterable[tuple[str, float, Iterable[StoredObject]]]:
+    def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
         """Yields the buckets that the directory holds."""
         for folder in sorted(self._directory.iterdir()):
             if folder.is_dir() and not folder.name.startswith("."):
-                yield folder.name, folder.stat().st_ctime, self._objects(folder)
+                yield folder.name, folder.stat().st_ctime, _read_location(folder), self._objects(folder)
 
     def _objects(self, folder: Path) -> Iterator[StoredObject]:
         for shard in os.scandir(folder):
+            if shard.name == _LOCATION:
+                continue
             for entry in os.scandir(shard.path):
                 if entry.name.endswith(_SUFFIX) and (found := _read_object(Path(entry.path))) is not None:
                     yield found
 
-    def create_bucket(self, name: str) -> None:
+    def create_bucket(self, name: str, location: str) -> None:
         """Makes the bucket's folder."""
-        (self._directory / name).mkdir(exist_ok=True)
+        folder = self._directory / name
+        folder.mkdir(exist_ok=True)
+        if location:
+            (folder / _LOCATION).write_text(location)
 
     def delete_bucket(self, name: str) -> None:
         """Removes the bucket's folder."""
@@ -238,6 +250,13 @@ class DirectoryHolder:
     def _path(self, bucket: str, key: str) -> Path:
         digest = hashlib.sha256(key.encode()).hexdigest()
         return self._directory / bucket / digest[:2] / (digest + _SUFFIX)
+
+
+def _read_location(folder: Path) -> str:
+    try:
+        return (folder / _LOCATION).read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def _record_bytes(found: StoredObject) -> bytes:

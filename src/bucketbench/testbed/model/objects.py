@@ -166,10 +166,14 @@ class Session(Protocol):
 
 @dataclass(eq=False, kw_only=True, slots=True)
 class Bucket:
-    """A bucket: its objects by key, the sorted keys, its open multipart uploads and resumable sessions by id."""
+    """A bucket: its objects by key, the sorted keys, its open multipart uploads and resumable sessions by id.
+
+    `location` is the provider's word for where its creation asked it to be, empty where it asked for nothing.
+    """
 
     name: str
     created_s: float
+    location: str = ""
     objects: dict[str, StoredObject] = field(default_factory=dict)
     names: SortedNames = field(default_factory=SortedNames)
     uploads: dict[str, Upload] = field(default_factory=dict)
@@ -192,10 +196,10 @@ class Bucket:
 class Holder(Protocol):
     """Where bytes are kept: in memory, or in a directory. Knows nothing of listing, uploads or protocols."""
 
-    def load(self) -> Iterable[tuple[str, float, Iterable[StoredObject]]]:
-        """Yields the buckets that exist from before: name, creation time and objects."""
+    def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
+        """Yields the buckets that exist from before: name, creation time, location and objects."""
 
-    def create_bucket(self, name: str) -> None:
+    def create_bucket(self, name: str, location: str) -> None:
         """Makes room for a bucket's objects."""
 
     def delete_bucket(self, name: str) -> None:
@@ -224,10 +228,12 @@ class Buckets:
         self.holder = holder
         self._buckets: dict[str, Bucket] = {}
         self._generation = 0
-        for name, created_s, objects in holder.load():
+        for name, created_s, location, objects in holder.load():
             by_key = {found.key: found for found in objects}
             self._generation = max([self._generation, *(found.generation for found in by_key.values())])
-            self._buckets[name] = Bucket(name=name, created_s=created_s, objects=by_key, names=SortedNames(by_key))
+            self._buckets[name] = Bucket(
+                name=name, created_s=created_s, location=location, objects=by_key, names=SortedNames(by_key)
+            )
 
     def __iter__(self) -> Iterator[Bucket]:
         return iter(sorted(self._buckets.values(), key=lambda bucket: bucket.name))
@@ -243,14 +249,19 @@ class Buckets:
             raise BucketMissingError(name)
         return found
 
-    def create_bucket(self, name: str) -> Bucket:
-        """Makes an empty bucket; raises InvalidBucketNameError or BucketExistsError."""
+    def create_bucket(self, name: str, *, location: str = "") -> Bucket:
+        """Makes an empty bucket; raises InvalidBucketNameError or BucketExistsError.
+
+        Args:
+            name: its name.
+            location: where the provider was asked to make it; a label without effect.
+        """
         if not _BUCKET_NAME.match(name):
             raise InvalidBucketNameError(name)
         if name in self._buckets:
             raise BucketExistsError(name)
-        self.holder.create_bucket(name)
-        bucket = self._buckets[name] = Bucket(name=name, created_s=time.time())
+        self.holder.create_bucket(name, location)
+        bucket = self._buckets[name] = Bucket(name=name, created_s=time.time(), location=location)
         return bucket
 
     def delete_bucket(self, name: str) -> None:

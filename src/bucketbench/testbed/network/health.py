@@ -43,9 +43,10 @@ class _Tally:
     late_s: float = 0.0
     worst_late_s: float = 0.0
     pieces: int = 0
-    sent_bytes: float = 0.0
-    behind_machine_bytes: float = 0.0
-    behind_peer_bytes: float = 0.0
+    sent_bytes: int = 0
+    transfer_s: float = 0.0
+    behind_machine_s: float = 0.0
+    behind_peer_s: float = 0.0
 
     def add(self, other: "_Tally") -> None:
         """Adds another's sums."""
@@ -56,13 +57,9 @@ class _Tally:
         self.worst_late_s = max(self.worst_late_s, other.worst_late_s)
         self.pieces += other.pieces
         self.sent_bytes += other.sent_bytes
-        self.behind_machine_bytes += other.behind_machine_bytes
-        self.behind_peer_bytes += other.behind_peer_bytes
-
-    @property
-    def asked_bytes(self) -> float:
-        """What the model would have sent in the transfers' time."""
-        return self.sent_bytes + self.behind_machine_bytes + self.behind_peer_bytes
+        self.transfer_s += other.transfer_s
+        self.behind_machine_s += other.behind_machine_s
+        self.behind_peer_s += other.behind_peer_s
 
 
 class Health:
@@ -98,18 +95,20 @@ class Health:
             window.late_first_bytes += late_s > asked_s * TOLERANCE
             window.worst_late_s = max(window.worst_late_s, late_s)
 
-    def piece(self, size_bytes: int, late_s: float) -> None:
-        """Counts a piece of a body that was sent `late_s` too late, which the transfer may yet make up for."""
+    def piece(self, size_bytes: int, asked_s: float, late_s: float) -> None:
+        """Counts a piece of a body that was to take `asked_s` and was sent `late_s` too late, which the transfer may
+        yet make up for."""
         window = self._current()
         window.pieces += 1
         window.sent_bytes += size_bytes
+        window.transfer_s += asked_s
         window.worst_late_s = max(window.worst_late_s, late_s)
 
-    def behind(self, *, machine_bytes: float = 0.0, peer_bytes: float = 0.0) -> None:
-        """Counts what a transfer did not send in its time and will not make up for, by who was to blame."""
+    def behind(self, *, machine_s: float = 0.0, peer_s: float = 0.0) -> None:
+        """Counts what a transfer lost and will not make up for, by who was to blame."""
         window = self._current()
-        window.behind_machine_bytes += machine_bytes
-        window.behind_peer_bytes += peer_bytes
+        window.behind_machine_s += machine_s
+        window.behind_peer_s += peer_s
 
     def snapshot(self) -> dict[str, object]:
         """Returns the counts since the beginning as plain values.
@@ -122,16 +121,17 @@ class Health:
         total = _Tally()
         total.add(self._total)
         total.add(self._window)
-        first_bytes, asked_bytes = max(1, total.first_bytes), max(1.0, total.asked_bytes)
+        first_bytes = max(1, total.first_bytes)
+        spent_s = total.transfer_s + total.behind_machine_s + total.behind_peer_s or 1.0
         return {
             "first_bytes": total.first_bytes,
             "late_first_bytes": total.late_first_bytes,
             "first_byte_asked_s": total.asked_s / first_bytes,
             "first_byte_late_s": total.late_s / first_bytes,
             "worst_late_s": total.worst_late_s,
-            "sent_bytes": round(total.sent_bytes),
-            "behind_machine_share": total.behind_machine_bytes / asked_bytes,
-            "behind_peer_share": total.behind_peer_bytes / asked_bytes,
+            "sent_bytes": total.sent_bytes,
+            "behind_machine_share": total.behind_machine_s / spent_s,
+            "behind_peer_share": total.behind_peer_s / spent_s,
             "warnings": self._warnings,
         }
 
@@ -155,26 +155,28 @@ class Health:
         """Warns of a window in which the model was not kept, if the last warning is long enough ago."""
         window, elapsed_s = self._window, now_s - (self._begun_s or 0.0)
         busy_share = self._busy_share()
-        behind_bytes = window.behind_machine_bytes
+        behind_s = window.behind_machine_s
         if busy_share is not None and busy_share > _BUSY:
-            behind_bytes += window.behind_peer_bytes
+            behind_s += window.behind_peer_s
+        asked_s = window.asked_s + window.transfer_s
         late = window.first_bytes >= _LEAST_DEADLINES and window.late_s > TOLERANCE * window.asked_s
-        slow = window.pieces >= _LEAST_DEADLINES and behind_bytes > TOLERANCE * window.asked_bytes
+        slow = window.pieces >= _LEAST_DEADLINES and behind_s > TOLERANCE * asked_s
         if not (late or slow) or now_s - self._warned_s < _WARNING_EVERY_S:
             return
         self._warned_s = now_s
         self._warnings += 1
         told = []
         if late:
-            asked_s, late_s = window.asked_s / window.first_bytes, window.late_s / window.first_bytes
+            wanted_s, late_s = window.asked_s / window.first_bytes, window.late_s / window.first_bytes
             told.append(
-                f"first bytes were asked for after {asked_s * 1e3:.2f} ms and came after {(asked_s + late_s) * 1e3:.2f}"
-                f" ms (means of {window.first_bytes})"
+                f"first bytes were asked for after {wanted_s * 1e3:.2f} ms and came after"
+                f" {(wanted_s + late_s) * 1e3:.2f} ms (means of {window.first_bytes})"
             )
         if slow:
+            achieved = window.sent_bytes / elapsed_s / _MIB
             told.append(
-                f"transfers were to carry {window.asked_bytes / elapsed_s / _MIB:,.0f} MiB/s and carried"
-                f" {window.sent_bytes / elapsed_s / _MIB:,.0f} MiB/s"
+                f"bodies were to take {asked_s:.2f} s with the wait for them and took {asked_s + behind_s:.2f} s,"
+                f" {achieved:,.0f} MiB/s where {achieved * (1 + behind_s / asked_s):,.0f} were asked for"
             )
         busy = "" if busy_share is None else f"; its processors were {busy_share:.0%} busy"
         _logger.warning(

@@ -163,7 +163,18 @@ class Transfer:
     """The body of one request or answer on its way: `begin`, then `due` for each piece, then `end`, which leaving it as
     a context does."""
 
-    __slots__ = ("_callback", "_clock", "_health", "_late_bytes", "_left_bytes", "_piece_bytes", "_position", "present")
+    __slots__ = (
+        "_asked_s",
+        "_callback",
+        "_clock",
+        "_health",
+        "_late_bytes",
+        "_left_bytes",
+        "_piece_bytes",
+        "_position",
+        "due_s",
+        "present",
+    )
 
     def __init__(self, clock: ServiceClock, size_bytes: int | None, health: Health) -> None:
         self._clock = clock
@@ -172,15 +183,22 @@ class Transfer:
         self.present = False
         self._position = 0.0
         self._late_bytes = 0.0
-        self._piece_bytes = 0
+        self._piece_bytes, self._asked_s = 0, 0.0
         self._callback: Callable[[], None] | None = None
+        self.due_s: float | None = None
 
-    def begin(self) -> None:
-        """Counts the transfer among those that share the link, if it is not yet."""
+    def begin(self, due_s: float | None = None) -> None:
+        """Counts the transfer among those that share the link, if it is not yet.
+
+        One that was to begin at `due_s` (time.monotonic) and could not is behind by what it missed.
+        """
         if not self.present:
             self._clock.join()
             self.present = True
             self._position = self._clock.now()
+            if due_s is not None:
+                late_s = min(CATCH_UP_S, self._clock.late_s(due_s))
+                self._position -= late_s * self._clock.rate_bytes_per_s
 
     def end(self) -> None:
         """Counts it no longer, however far it came."""
@@ -207,26 +225,28 @@ class Transfer:
         """Calls `callback` when the last of the next `size_bytes` is due on the model's link; not before an earlier
         call was made."""
         clock = self._clock
-        behind_bytes = clock.now() - clock.rate_bytes_per_s * CATCH_UP_S - self._position
+        rate = clock.rate_bytes_per_s
+        behind_bytes = clock.now() - rate * CATCH_UP_S - self._position
         if behind_bytes > 0:
             machine_bytes = min(behind_bytes, self._late_bytes)
-            self._health.behind(machine_bytes=machine_bytes, peer_bytes=behind_bytes - machine_bytes)
+            self._health.behind(machine_s=machine_bytes / rate, peer_s=(behind_bytes - machine_bytes) / rate)
             self._position += behind_bytes
         self._position += size_bytes
         last = False
         if self._left_bytes is not None:
             self._left_bytes -= size_bytes
             last = self._left_bytes <= 0
-        self._piece_bytes, self._callback = size_bytes, callback
+        self._piece_bytes, self._asked_s, self._callback = size_bytes, size_bytes / rate, callback
         clock.call_at(self._position, self._reached, ending=self if last else None)
 
     def _reached(self, due_s: float) -> None:
         """Notes how late a piece is, and has it sent."""
         late_s = self._clock.late_s(due_s)
+        self.due_s = due_s
         self._late_bytes = late_s * self._clock.rate_bytes_per_s
-        self._health.piece(self._piece_bytes, late_s)
-        if self._left_bytes == 0:
-            self._health.behind(machine_bytes=self._late_bytes)
+        self._health.piece(self._piece_bytes, self._asked_s, late_s)
+        if self._left_bytes is not None and self._left_bytes <= 0:
+            self._health.behind(machine_s=late_s)
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()

@@ -125,8 +125,8 @@ class Exchange:
             entry.describe(operation)
             entry.fault = None if request.fault is None else request.fault.kind
         response, closes = await self._take_in(request, receiver, operation, network)
-        if request.body.started and network is not None:
-            arrived_s = network.arrived_s()
+        if receiver.ended_s is not None:  # What the dialect did since then is a part of the first byte's latency.
+            arrived_s = receiver.ended_s
         try:
             reader = _open(response)
         except ContentGoneError as error:

@@ -1,5 +1,6 @@
 """Request bodies as they arrive: counted, shaped by the network model, cut by a fault."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -19,7 +20,8 @@ class BodyReceiver:
         receive: ASGI's.
         counters: where its bytes are counted, or None for what is not counted.
 
-    `upload` is the transfer that shapes it, or None; `cut_after_bytes` where a fault cuts it.
+    `upload` is the transfer that shapes it, or None; `cut_after_bytes` where a fault cuts it; `ended_s` when its last
+    byte was due (time.monotonic), or None before it came.
     """
 
     def __init__(self, receive: AsgiReceive, counters: Counters | None = None) -> None:
@@ -27,6 +29,7 @@ class BodyReceiver:
         self._counters = counters
         self.upload: Transfer | None = None
         self.cut_after_bytes: int | None = None
+        self.ended_s: float | None = None
         self.received_bytes = 0
 
     async def __call__(self) -> tuple[bytes, bool]:
@@ -48,6 +51,8 @@ class BodyReceiver:
         if self.upload is not None and piece:
             self.upload.begin()
             await self.upload.due(len(piece))
+        if not more:
+            self.ended_s = time.monotonic() if self.upload is None else self.upload.due_s
         return piece, more
 
 
