@@ -12,7 +12,7 @@ from bucketbench.testbed.auth.throwaway import ThrowAwayCredentials
 from bucketbench.testbed.auth.tokens import Holder, Tokens
 from bucketbench.testbed.gcs.service import GcsService
 from bucketbench.testbed.model.objects import Buckets
-from bucketbench.testbed.s3.buckets import REGION
+from bucketbench.testbed.s3.buckets import region_of
 from bucketbench.testbed.s3.service import S3Service
 
 __all__ = ["demand_of_gcs", "demand_of_s3"]
@@ -39,7 +39,7 @@ def demand_of_s3(
 
     def region(bucket: str) -> str | None:
         found = buckets.find(bucket)
-        return None if found is None else REGION
+        return None if found is None else region_of(found)
 
     gate = S3Gate(
         service,

@@ -1,10 +1,14 @@
 """Operations on buckets themselves."""
 
-from bucketbench.testbed.model.objects import BucketMissingError
+import re
+
+from bucketbench.testbed.model.objects import Bucket, BucketMissingError
 from bucketbench.testbed.rest.call import Call, xml_response
+from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.listing import OWNER
+from bucketbench.testbed.s3.xml import parse
 from bucketbench.testbed.serving.messages import Response
-from bucketbench.testbed.serving.xml import document, element, timestamp
+from bucketbench.testbed.serving.xml import children, document, element, text, timestamp
 
 __all__ = [
     "create_bucket",
@@ -13,12 +17,22 @@ __all__ = [
     "get_bucket_versioning",
     "head_bucket",
     "list_buckets",
+    "region_of",
 ]
 
-REGION = "us-east-1"
-"""The region of every bucket: the one whose location constraint S3 leaves empty, so that any client's default fits."""
+DEFAULT_REGION = "us-east-1"
+"""The region of a bucket whose creation asked for none. *Source*: Amazon S3 API reference, CreateBucket."""
 
-_REGION_HEADER = (b"x-amz-bucket-region", REGION.encode())
+
+_REGION = re.compile(r"[a-z]{2,4}(?:-[a-z]+)+-\d\Z")
+
+_RENAMED_REGIONS = {"EU": "eu-west-1"}
+"""*Source*: Amazon S3 API reference, CreateBucket and GetBucketLocation: the constraint EU means eu-west-1."""
+
+
+def region_of(bucket: Bucket) -> str:
+    """Returns the region that a bucket was created in, and that requests for it are signed for."""
+    return bucket.location or DEFAULT_REGION
 
 
 async def list_buckets(call: Call) -> Response:
@@ -31,10 +45,21 @@ async def list_buckets(call: Call) -> Response:
 
 
 async def create_bucket(call: Call) -> Response:
-    """Makes a bucket, wherever the body's location constraint would have it."""
-    await call.xml_body(64 << 10)
-    call.buckets.create_bucket(call.bucket_name)
+    """Makes a bucket in the region that the body's location constraint names."""
+    body = await call.xml_body(64 << 10)
+    location = _location_constraint(body) if body.strip() else ""
+    call.buckets.create_bucket(call.bucket_name, location=location)
     return Response(status=200, headers=[(b"location", b"/" + call.bucket_name.encode())])
+
+
+def _location_constraint(body: bytes) -> str:
+    """Returns the region that a CreateBucketConfiguration asks for, empty for none; raises MalformedXML or
+    InvalidLocationConstraint."""
+    fields = {name: (found.text or "").strip() for name, found in children(parse(body, "CreateBucketConfiguration"))}
+    location = _RENAMED_REGIONS.get(asked := fields.get("LocationConstraint", ""), asked)
+    if location and not _REGION.match(location):
+        raise S3Error("InvalidLocationConstraint", fields={"LocationConstraint": location})
+    return location
 
 
 async def delete_bucket(call: Call) -> Response:
@@ -44,15 +69,15 @@ async def delete_bucket(call: Call) -> Response:
 
 
 async def head_bucket(call: Call) -> Response:
-    """Says whether a bucket exists."""
-    call.bucket()
-    return Response(status=200, headers=[_REGION_HEADER], content_length=0)
+    """Says whether a bucket exists, and its region."""
+    headers = [(b"x-amz-bucket-region", region_of(call.bucket()).encode())]
+    return Response(status=200, headers=headers, content_length=0)
 
 
 async def get_bucket_location(call: Call) -> Response:
-    """Answers with the empty constraint, which means us-east-1."""
-    call.bucket()
-    return xml_response(document("LocationConstraint", []))
+    """Answers with the bucket's region, or with the empty constraint, which means us-east-1."""
+    region = region_of(call.bucket())
+    return xml_response(document("LocationConstraint", [] if region == DEFAULT_REGION else [text(region)]))
 
 
 async def get_bucket_versioning(call: Call) -> Response:

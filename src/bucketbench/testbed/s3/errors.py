@@ -31,6 +31,7 @@ _CODES: Mapping[str, tuple[int, str]] = {
     "InvalidArgument": (400, "An argument is not valid."),
     "InvalidBucketName": (400, "The bucket name is not valid."),
     "InvalidDigest": (400, "The Content-MD5 you gave is not an MD5 in base64."),
+    "InvalidLocationConstraint": (400, "The location constraint is no region of S3."),
     "InvalidPart": (400, "A part was not found, or its ETag is another than you gave."),
     "InvalidPartNumber": (416, "The object has no part of this number."),
     "InvalidPartOrder": (400, "The parts must be listed in ascending order of their numbers."),
