@@ -5,7 +5,7 @@ is) and, at the end, ``outcome.json``:
 
 - ``status``: ``ok`` or ``failed``, and ``reason``, null when ok;
 - ``verification``: ``checked``, ``mismatched``, ``missing``, ``duplicated``, or null where nothing was measured;
-- ``server``: ``requests`` and ``bytes_out`` of the measured epochs, or null;
+- ``server``: what the testbed counted in the measured epochs (`bucketbench.statistics.ServerCounts`), or null;
 - ``details``: start method, style of data set, device, how memory was counted;
 - ``versions``: of Python, torch and the packages that the client and the model require.
 

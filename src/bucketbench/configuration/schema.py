@@ -122,6 +122,7 @@ class DatasetConfig:
     scenario: str = "dataset"
     target: TargetConfig = field(default_factory=TargetConfig)
     network: dict[str, Any] = field(default_factory=dict)
+    faults: dict[str, Any] = field(default_factory=dict)
     data: DataConfig = field(default_factory=DataConfig)
     client: ClientConfig = field(default_factory=ClientConfig)
     model: ModelConfig = field(default_factory=ModelConfig)

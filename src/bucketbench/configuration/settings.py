@@ -11,6 +11,8 @@ from bucketbench.configuration.schema import check
 from bucketbench.datagen import DatagenError, DatasetSpec
 from bucketbench.errors import ConfigurationError
 from bucketbench.job import Component, LoaderSettings
+from bucketbench.testbed.faults.plan import FaultSet
+from bucketbench.testbed.faults.rules import FaultError
 from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
 from bucketbench.units import parse_count, parse_resolution, parse_size
 
@@ -18,7 +20,7 @@ __all__ = ["JobSettings"]
 
 # Keys that say who is measured, how often, or where files lie, but not what is measured.
 _NO_PARAMETERS: Final = (
-    "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "network",
+    "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "network", "faults",
     "client.name", "client._target_", "client.path", "client.requires", "client.role",
     "model.name", "model._target_", "model.path", "model.requires",
     "target.name", "target.ca_bundle", "data.prefix", "data.generate",
@@ -32,6 +34,7 @@ class JobSettings:
     Args:
         config: the configuration as plain nested values.
         network: name of the chosen network preset.
+        faults: name of the chosen set of faults.
         overrides: dotted keys that the command set, without those that choose a group's option.
         config_directories: directories given by ``--config-dir``; a user's modules are found there too.
 
@@ -41,12 +44,13 @@ class JobSettings:
 
     config: Mapping[str, Any]
     network: str
+    faults: str
     overrides: tuple[str, ...] = ()
     config_directories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check(self.config)
-        _ = self.dataset_spec, self.network_model  # their own checks
+        _ = self.dataset_spec, self.network_model, self.fault_set  # their own checks
 
     @property
     def scenario(self) -> str:
@@ -106,6 +110,14 @@ class JobSettings:
             raise ConfigurationError(f"the group network: {error}") from None
 
     @property
+    def fault_set(self) -> FaultSet:
+        """What the testbed does to some of the requests."""
+        try:
+            return FaultSet.from_value(self.config["faults"])
+        except FaultError as error:
+            raise ConfigurationError(f"the group faults: {error}") from None
+
+    @property
     def prefix(self) -> str:
         """What begins the key of every sample: the configured prefix, or one that names the data set's description."""
         configured = self.config["data"]["prefix"]
@@ -134,6 +146,7 @@ class JobSettings:
         found: dict[str, Any] = {
             "target": config["target"]["name"],
             "network": self.network if self.uses_testbed else None,
+            "faults": self.faults if self.uses_testbed else None,
             "tls": config["target"]["tls"],
             "model": self.model.name,
             "epochs": config["epochs"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import urllib.request
+from dataclasses import asdict
 from types import TracebackType
 from typing import Final, Self
 
@@ -16,7 +17,7 @@ _TIMEOUT_S: Final = 30.0  # an admin request takes a millisecond; this only turn
 
 
 def read_server(admin_url: str, *, ca_bundle: str | None = None) -> ServerCounts:
-    """The testbed's counts since it started: requests of every kind, and bytes of bodies that it sent.
+    """The testbed's counts since it started.
 
     Args:
         admin_url: the admin route, as the testbed printed it.
@@ -32,7 +33,12 @@ def read_server(admin_url: str, *, ca_bundle: str | None = None) -> ServerCounts
     opener = urllib.request.build_opener(*handlers)
     with opener.open(f"{admin_url.rstrip('/')}/counts", timeout=_TIMEOUT_S) as answer:
         counts = json.load(answer)
-    return ServerCounts(requests=sum(counts["requests"].values()), bytes_out=counts["bytes_out"])
+    return ServerCounts(
+        requests=sum(counts["requests"].values()),
+        bytes_out=counts["bytes_out"],
+        faults=sum(counts["faults"].values()),
+        warnings=counts["network"].get("warnings", 0),
+    )
 
 
 class ServerDifference:
@@ -60,9 +66,8 @@ class ServerDifference:
             return
         after = self._read()
         if after is not None:
-            self.counts = ServerCounts(
-                requests=after.requests - self._before.requests, bytes_out=after.bytes_out - self._before.bytes_out
-            )
+            before, grown = asdict(self._before), asdict(after)
+            self.counts = ServerCounts(**{name: value - before[name] for name, value in grown.items()})
 
     def _read(self) -> ServerCounts | None:
         return None if self._admin_url is None else read_server(self._admin_url, ca_bundle=self._ca_bundle)

@@ -37,15 +37,25 @@ FIGURE_UNITS = {
     "server_requests": "requests",
     "server_bytes_out_mib": "MiB",
     "read_amplification": "ratio",
+    "server_faults": "requests",
+    "server_warnings": "warnings",
     "gpu_utilisation_percent": "%",
     "gpu_memory_mib": "MiB",
 }
 """Name and unit of every figure a job has; a job that could not measure one has the reason in its place."""
 
+_SERVER_FIGURES = (
+    "server_requests",
+    "server_bytes_out_mib",
+    "read_amplification",
+    "server_faults",
+    "server_warnings",
+)
 _NO_EPOCH = "no measured epoch was completed"
 _NO_FETCH = "no measured fetch was recorded"
 _NOTHING_ARRIVED = "no sample arrived whole"
 _NO_SERVER = "the server's counters are known only for target=local"
+_NOT_COUNTED = "the version that recorded the job did not count them"
 _NO_NETWORK = "the host's network counters could not be read"
 _NO_GPU = "no GPU was found, or none that tells it"
 
@@ -57,10 +67,15 @@ class ServerCounts:
     Args:
         requests: requests of every kind, failed ones included.
         bytes_out: bytes of response bodies.
+        faults: requests that a fault struck, by the configuration's own rules; None in records of a version that did
+            not count them.
+        warnings: how often it said that the host does not keep the network model; None likewise.
     """
 
     requests: int
     bytes_out: int
+    faults: int | None = None
+    warnings: int | None = None
 
 
 def job_figures(
@@ -226,9 +241,11 @@ def _usage(usage: Sequence[UsageSample], windows: Sequence[Window], content_byte
 
 def _server(server: ServerCounts | None, content_bytes: int) -> dict[str, float | str]:
     if server is None:
-        return dict.fromkeys(("server_requests", "server_bytes_out_mib", "read_amplification"), _NO_SERVER)
+        return dict.fromkeys(_SERVER_FIGURES, _NO_SERVER)
     return {
         "server_requests": server.requests,
         "server_bytes_out_mib": server.bytes_out / MIB,
         "read_amplification": server.bytes_out / content_bytes if content_bytes else _NOTHING_ARRIVED,
+        "server_faults": _NOT_COUNTED if server.faults is None else server.faults,
+        "server_warnings": _NOT_COUNTED if server.warnings is None else server.warnings,
     }

@@ -170,6 +170,7 @@ class Composer:
         return JobSettings(
             config={str(key): value for key, value in values.items()},
             network=str(groups.get("network")),
+            faults=str(groups.get("faults")),
             overrides=tuple(keys),
             config_directories=self._directories,
         )

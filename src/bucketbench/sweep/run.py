@@ -146,6 +146,7 @@ class Sweep:
         testbed = self._testbed(settings)
         if testbed is not None:
             testbed.set_network(settings.config["network"])
+            testbed.set_faults(settings.config["faults"])
         cache = settings.cache_directory
         job = Job(
             scenario=settings.scenario,

@@ -89,6 +89,19 @@ def test_a_real_client_over_http_and_tls(place: Workplace) -> None:
         assert job["versions"]["boto3"]
 
 
+def test_faults_are_an_axis_of_a_sweep(place: Workplace) -> None:
+    strikes = "faults.rules=[],[{kind: error, status: 503, every: 3, operations: [get_object]}]"
+    done = place.run("repeat=0", "client=boto3", strikes)
+    assert done.status == 0, done.err
+    calm, struck = done.results["jobs"]
+    assert calm["figures"]["server_faults"]["value"] == 0
+    assert struck["figures"]["server_faults"]["value"] >= SAMPLES // 3
+    requests = [job["figures"]["server_requests"]["value"] for job in (calm, struck)]
+    assert requests[1] - requests[0] == struck["figures"]["server_faults"]["value"], "boto3 asked again for each"
+    assert struck["parameters"]["faults.rules"][0]["status"] == 503
+    assert struck["verification"]["errors"] == struck["verification"]["missing"] == 0
+
+
 def test_the_second_sweep_finds_the_data_made(place: Workplace) -> None:
     first = place.run("repeat=0", "client=Good")
     second = place.run("repeat=0", "client=Good", "+disambiguator=again")

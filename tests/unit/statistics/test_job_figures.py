@@ -11,7 +11,7 @@ from bucketbench.statistics import FIGURE_UNITS, GIB, MIB, ServerCounts, job_fig
 
 def test_every_figure_of_two_epochs() -> None:
     operations, samples = two_epochs()
-    figures = job_figures(operations, samples, server=ServerCounts(requests=50, bytes_out=3 * GIB))
+    figures = job_figures(operations, samples, server=ServerCounts(requests=50, bytes_out=3 * GIB, faults=2, warnings=0))
     assert {name: figure.value for name, figure in figures.items()} == pytest.approx(
         {
             "throughput_mibs": 512.0,
@@ -36,6 +36,8 @@ def test_every_figure_of_two_epochs() -> None:
             "server_requests": 50.0,
             "server_bytes_out_mib": 3072.0,
             "read_amplification": 1.5,
+            "server_faults": 2.0,
+            "server_warnings": 0.0,
             "gpu_utilisation_percent": None,
             "gpu_memory_mib": None,
         }
