@@ -7,7 +7,7 @@ from bucketbench.testbed.model.objects import Attributes
 from bucketbench.testbed.rest.attributes import stated_attributes
 from bucketbench.testbed.s3.errors import S3Error
 
-__all__ = ["ENCRYPTED", "METADATA_LIMIT_BYTES", "requested_attributes"]
+__all__ = ["CONTENT_HEADERS", "ENCRYPTED", "METADATA_LIMIT_BYTES", "requested_attributes"]
 
 METADATA_LIMIT_BYTES = 2048
 """*Source*: Amazon S3 user guide, object metadata: names and values of user metadata together at most 2 KiB."""
@@ -33,7 +33,15 @@ _STORAGE_CLASSES = frozenset(
 )
 """*Source*: Amazon S3 API reference, PutObject, x-amz-storage-class."""
 
-_KEPT = ("content-type", "cache-control", "content-disposition", "content-encoding", "content-language", "expires")
+CONTENT_HEADERS = (
+    "content-type",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "expires",
+)
+"""Headers that go with an object. *Source*: Amazon S3 user guide, object metadata, system-defined."""
 
 
 def requested_attributes(headers: Mapping[str, str]) -> Attributes:
@@ -44,7 +52,7 @@ def requested_attributes(headers: Mapping[str, str]) -> Attributes:
     if storage_class not in _STORAGE_CLASSES:
         raise S3Error("InvalidStorageClass", fields={"StorageClassRequested": storage_class})
     stated = stated_attributes(
-        headers, kept=_KEPT, metadata_prefix="x-amz-meta-", metadata_limit_bytes=METADATA_LIMIT_BYTES
+        headers, kept=CONTENT_HEADERS, metadata_prefix="x-amz-meta-", metadata_limit_bytes=METADATA_LIMIT_BYTES
     )
     kept = dict(stated.headers)
     if "content-encoding" in kept:  # aws-chunked describes the transfer, not the object.

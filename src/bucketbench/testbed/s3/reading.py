@@ -7,10 +7,11 @@ from itertools import accumulate
 from typing import cast
 
 from bucketbench.testbed.model.objects import StoredObject
+from bucketbench.testbed.rest.attributes import described_attributes
 from bucketbench.testbed.rest.call import Call, xml_response
 from bucketbench.testbed.rest.conditions import check_read, range_applies
 from bucketbench.testbed.rest.errors import RestError
-from bucketbench.testbed.s3.attributes import ENCRYPTED
+from bucketbench.testbed.s3.attributes import CONTENT_HEADERS, ENCRYPTED
 from bucketbench.testbed.s3.checksums import checksum_elements, stated_headers
 from bucketbench.testbed.s3.errors import S3Error
 from bucketbench.testbed.s3.ranges import byte_range
@@ -54,9 +55,9 @@ def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
         ]
         if attributes.storage_class != "STANDARD":  # S3 leaves the usual one out.
             headers.append((b"x-amz-storage-class", attributes.storage_class.encode()))
-        content = {"content-type": "binary/octet-stream", **attributes.headers}
-        metadata = {"x-amz-meta-" + name: value for name, value in attributes.metadata.items()}
-        headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in (content | metadata).items()]
+        headers += described_attributes(
+            attributes, kept=CONTENT_HEADERS, default_type="binary/octet-stream", metadata_prefix="x-amz-meta-"
+        )
         found.prepared["s3"] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
     return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared["s3"])
 

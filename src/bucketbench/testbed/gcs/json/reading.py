@@ -1,8 +1,5 @@
 """Objects' metadata and bytes over the JSON API."""
 
-import asyncio
-import zlib
-from collections.abc import Mapping
 from email.utils import formatdate
 from typing import cast
 
@@ -11,12 +8,12 @@ from bucketbench.testbed.gcs.json.call import Call
 from bucketbench.testbed.gcs.json.errors import JsonError
 from bucketbench.testbed.gcs.json.resources import object_etag
 from bucketbench.testbed.gcs.preconditions import NotModifiedError
-from bucketbench.testbed.model.contents import Content, pieces
+from bucketbench.testbed.gcs.transcoding import decompressed, is_transcoded
 from bucketbench.testbed.model.objects import StoredObject
 from bucketbench.testbed.serving.messages import ContentSlice, Response
 from bucketbench.testbed.serving.ranges import UnsatisfiableRangeError, byte_range, content_range
 
-__all__ = ["get_metadata", "get_object", "is_transcoded", "media_head", "media_headers"]
+__all__ = ["get_metadata", "get_object", "media_head", "media_headers"]
 
 _CACHE = "gcs-json"
 
@@ -78,25 +75,12 @@ def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
     return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared[_CACHE])
 
 
-def is_transcoded(found: StoredObject, headers: Mapping[str, str]) -> bool:
-    """Returns whether an object stored compressed is sent decompressed: to a client that does not accept gzip.
-
-    *Source*: Cloud Storage documentation, transcoding of gzip-compressed files.
-    """
-    stated = found.attributes.headers
-    return (
-        stated.get("content-encoding", "").lower() == "gzip"
-        and "no-transform" not in stated.get("cache-control", "").lower()
-        and "gzip" not in headers.get("accept-encoding", "").lower()
-    )
-
-
 async def get_object(call: Call) -> Response:
     """Answers with an object's bytes, whole or by range."""
     found = call.found()
     _check_read(call, found)
     if is_transcoded(found, call.headers):
-        return await _decompressed(found)
+        return await decompressed(found, media_headers(found))
     range_header = call.headers.get("range")
     if range_header is not None and call.headers.get("if-range", object_etag(found)).strip('"') != object_etag(found):
         range_header = None
@@ -110,26 +94,3 @@ async def get_object(call: Call) -> Response:
         headers.append((b"content-range", content_range(start, stop, found.size_bytes)))
     body = ContentSlice(content=found.content, start=start, stop=stop)
     return Response(status=200 if span is None else 206, headers=headers, body=body)
-
-
-async def _decompressed(found: StoredObject) -> Response:
-    """Returns the answer with the decompressed whole, whatever the range asked for; as it is stored where it is no
-    gzip."""
-    body = await asyncio.to_thread(_gunzip, found.content)
-    headers = media_headers(found)
-    if body is None:
-        return Response(
-            status=200, headers=list(headers), body=ContentSlice(content=found.content, start=0, stop=found.size_bytes)
-        )
-    kept = [header for header in headers if header[0] != b"content-encoding"]
-    return Response(status=200, headers=[*kept, (b"warning", b"214 UploadServer gunzipped")], body=body)
-
-
-def _gunzip(content: Content) -> bytes | None:
-    """Returns the decompressed bytes, or None where the content is no gzip."""
-    decompressor = zlib.decompressobj(wbits=31)
-    try:
-        out = [decompressor.decompress(piece) for piece in pieces(content, 0, content.size_bytes)]
-    except zlib.error:
-        return None
-    return b"".join(out) if decompressor.eof else None

@@ -9,7 +9,7 @@ from typing import cast
 from bucketbench.testbed.gcs.hashes import hash_header
 from bucketbench.testbed.gcs.xml.errors import XmlApiError
 from bucketbench.testbed.model.objects import Attributes, StoredObject
-from bucketbench.testbed.rest.attributes import stated_attributes
+from bucketbench.testbed.rest.attributes import described_attributes, stated_attributes
 
 __all__ = ["METADATA_LIMIT_BYTES", "object_head", "object_headers", "requested_attributes", "written_headers"]
 
@@ -53,14 +53,13 @@ def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
     if found.prepared is None:
         found.prepared = {}
     if "gcs-xml" not in found.prepared:
-        attributes = found.attributes
-        content = {"content-type": _DEFAULT_TYPE, **attributes.headers}
-        metadata = {"x-goog-meta-" + name: value for name, value in attributes.metadata.items()}
         headers = [
             *written_headers(found),
             (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
             (b"accept-ranges", b"bytes"),
-            *((name.encode("latin-1"), value.encode("latin-1")) for name, value in (content | metadata).items()),
+            *described_attributes(
+                found.attributes, kept=_KEPT, default_type=_DEFAULT_TYPE, metadata_prefix="x-goog-meta-"
+            ),
         ]
         found.prepared["gcs-xml"] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
     return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared["gcs-xml"])

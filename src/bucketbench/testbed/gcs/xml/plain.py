@@ -64,6 +64,8 @@ class PlainGets:
         names = self._paths.find(host, path)
         if names is None or not _current(names[1], if_match, generation_match, generation):
             return None
+        if "content-encoding" in names[1].attributes.headers:  # It may have to be decompressed.
+            return None
         return plain_answer(names[0], names[1], object_head(names[1]), range_header)
 
 

@@ -1,6 +1,7 @@
 """GET and HEAD of objects in the XML API."""
 
 from bucketbench.testbed.gcs.preconditions import NotModifiedError
+from bucketbench.testbed.gcs.transcoding import decompressed, is_transcoded
 from bucketbench.testbed.gcs.xml.conditions import conditions, found_object
 from bucketbench.testbed.gcs.xml.errors import XmlApiError
 from bucketbench.testbed.gcs.xml.headers import object_headers
@@ -30,6 +31,8 @@ async def get_object(call: Call) -> Response:
     for parameter, name in _OVERRIDES.items():
         if parameter in call.query:
             headers = [*((n, v) for n, v in headers if n != name), (name, _header_value(call.query[parameter]))]
+    if call.request.method == "GET" and is_transcoded(found, call.headers):
+        return await decompressed(found, headers)
     span = _span(call, found)
     start, stop = span or (0, found.size_bytes)
     if span is not None:
