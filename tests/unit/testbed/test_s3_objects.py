@@ -6,6 +6,7 @@ import base64
 import hashlib
 import zlib
 from email.utils import formatdate
+from pathlib import Path
 from urllib.parse import quote
 
 import google_crc32c
@@ -15,6 +16,7 @@ from awscrt import checksums
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bucketbench.testbed.model.directory import DirectoryHolder
 from bucketbench.testbed.model.memory import MemoryContent, MemoryIncoming
 from bucketbench.testbed.model.objects import Attributes, Buckets
 
@@ -367,3 +369,81 @@ def test_the_admin_route_refuses_what_it_does_not_know(driver: Driver) -> None:
     assert driver.ask("DELETE", "/_testbed/counts").status == 405
     for body in (b"{", b"[]", b'{"first_byte_s": -1}', b'{"none": 1}'):
         assert driver.ask("PUT", "/_testbed/network", body=body).status == 400, body
+
+
+def test_storage_classes_are_kept_and_shown(driver: Driver) -> None:
+    driver.put("key", b"1", x_amz_storage_class="STANDARD_IA")
+    driver.put("usual", b"1", x_amz_storage_class="STANDARD")
+    assert driver.ask("HEAD", "/data/key").headers["x-amz-storage-class"] == "STANDARD_IA"
+    assert "x-amz-storage-class" not in driver.ask("GET", "/data/usual").headers
+    listed = driver.ask("GET", "/data").xml.findall("Contents/StorageClass")
+    assert [found.text for found in listed] == ["STANDARD_IA", "STANDARD"]
+    named = {"x-amz-object-attributes": "StorageClass"}
+    assert driver.ask("GET", "/data/key", "attributes", headers=named).xml.findtext("StorageClass") == "STANDARD_IA"
+    assert driver.ask("PUT", "/data/x", headers={"x-amz-storage-class": "COLD"}).code == "InvalidStorageClass"
+    driver.ask("PUT", "/data/copy", headers={"x-amz-copy-source": "data/key"})
+    assert "x-amz-storage-class" not in driver.ask("HEAD", "/data/copy").headers
+    itself = {"x-amz-copy-source": "data/key", "x-amz-storage-class": "GLACIER"}
+    assert driver.ask("PUT", "/data/key", headers=itself).status == 200
+    assert driver.ask("HEAD", "/data/key").headers["x-amz-storage-class"] == "GLACIER"
+
+
+def test_an_object_of_which_nobody_states_a_checksum_has_the_usual_one(driver: Driver) -> None:
+    expected = base64.b64encode(checksums.crc64nvme(b"abc").to_bytes(8, "big")).decode()
+    put = driver.put("key", b"abc")
+    asked = driver.ask("GET", "/data/key", headers={"x-amz-checksum-mode": "ENABLED"})
+    for answer in (put, asked):
+        assert answer.headers["x-amz-checksum-crc64nvme"] == expected
+        assert answer.headers["x-amz-checksum-type"] == "FULL_OBJECT"
+    assert "x-amz-checksum-crc64nvme" not in driver.ask("GET", "/data/key").headers
+    named = {"x-amz-object-attributes": "Checksum"}
+    attributes = driver.ask("GET", "/data/key", "attributes", headers=named).xml
+    assert attributes.findtext("Checksum/ChecksumCRC64NVME") == expected
+    copied = {"x-amz-copy-source": "data/key", "x-amz-checksum-algorithm": "SHA256"}
+    document = driver.ask("PUT", "/data/copy", headers=copied).xml
+    assert document.findtext("ChecksumSHA256") == base64.b64encode(hashlib.sha256(b"abc").digest()).decode()
+
+
+def test_every_object_is_said_to_be_encrypted_with_the_providers_own_key(driver: Driver) -> None:
+    name = "x-amz-server-side-encryption"
+    assert driver.put("key", b"1", x_amz_server_side_encryption="AES256").headers[name] == "AES256"
+    assert driver.ask("HEAD", "/data/key").headers[name] == "AES256"
+    for headers, code in [
+        ({name: "aws:kms"}, "NotImplemented"),
+        ({name: "rot13"}, "InvalidArgument"),
+        ({name + "-customer-algorithm": "AES256"}, "NotImplemented"),
+    ]:
+        assert driver.ask("PUT", "/data/key", headers=headers).code == code
+
+
+def test_deletes_on_a_condition(driver: Driver) -> None:
+    etag = driver.put("key", b"1").headers["etag"]
+    assert driver.ask("DELETE", "/data/key", headers={"if-match": '"x"'}).code == "PreconditionFailed"
+    assert driver.ask("DELETE", "/data/none", headers={"if-match": '"x"'}).status == 204
+    batch = "<Delete><Object><Key>key</Key><ETag>{}</ETag></Object></Delete>"
+    refused = driver.ask("POST", "/data", "delete", body=batch.format("x").encode()).xml
+    assert refused.findtext("Error/Code") == "PreconditionFailed"
+    assert driver.ask("DELETE", "/data/key", headers={"if-match": etag}).status == 204
+    assert driver.ask("HEAD", "/data/key").status == 404
+
+
+def test_a_copy_of_the_only_version_there_is(driver: Driver) -> None:
+    driver.put("key", b"1")
+    source = "data/key?versionId="
+    assert driver.ask("PUT", "/data/to", headers={"x-amz-copy-source": source + "null"}).status == 200
+    assert driver.ask("PUT", "/data/to", headers={"x-amz-copy-source": source + "abc"}).code == "NotImplemented"
+
+
+def test_buckets_have_the_region_they_were_made_in(tmp_path: Path) -> None:
+    driver = Driver(DirectoryHolder(tmp_path))
+    document = "<CreateBucketConfiguration><LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>"
+    for name, asked in [("ours", "eu-central-1"), ("old", "EU")]:
+        assert driver.ask("PUT", f"/{name}", body=document.format(asked).encode()).status == 200
+    wrong = driver.ask("PUT", "/wrong", body=document.format("moon").encode())
+    assert wrong.code == "InvalidLocationConstraint"
+    driver.application.close()
+    again = Driver(DirectoryHolder(tmp_path))
+    for name, region, constraint in [("ours", "eu-central-1", "eu-central-1"), ("data", "us-east-1", None)]:
+        assert again.ask("HEAD", f"/{name}").headers["x-amz-bucket-region"] == region
+        assert again.ask("GET", f"/{name}", "location").xml.text == constraint
+    assert again.ask("HEAD", "/old").headers["x-amz-bucket-region"] == "eu-west-1"

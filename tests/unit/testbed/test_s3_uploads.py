@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 from asgi_driver import Answer, Driver
+from awscrt import checksums as awscrt_checksums
 
 MINIMUM = 5 << 20
 BIG = b"x" * MINIMUM
@@ -169,3 +170,91 @@ def test_uploads_are_listed_by_pages(driver: Driver) -> None:
 def test_a_bucket_goes_with_its_open_uploads(driver: Driver) -> None:
     create(driver)
     assert driver.ask("DELETE", "/data").status == 204
+
+
+def test_uploads_are_rolled_up_by_a_delimiter(driver: Driver) -> None:
+    for key in ("a/1", "a/2", "b", "c/1"):
+        create(driver, key)
+    first = driver.ask("GET", "/data", "uploads&delimiter=/&max-uploads=1").xml
+    assert [found.text for found in first.findall("CommonPrefixes/Prefix")] == ["a/"]
+    assert (first.findtext("NextKeyMarker"), first.findtext("IsTruncated")) == ("a/", "true")
+    rest = driver.ask("GET", "/data", "uploads&delimiter=/&key-marker=a/").xml
+    assert [found.text for found in rest.findall("Upload/Key")] == ["b"]
+    assert [found.text for found in rest.findall("CommonPrefixes/Prefix")] == ["c/"]
+    assert driver.ask("GET", "/data", "uploads&max-uploads=0").xml.findtext("IsTruncated") == "false"
+
+
+CRCS = {"crc32": (zlib.crc32, 4), "crc32c": (awscrt_checksums.crc32c, 4), "crc64nvme": (awscrt_checksums.crc64nvme, 8)}
+
+
+def crc_of(algorithm: str, body: bytes) -> str:
+    compute, length_bytes = CRCS[algorithm]
+    return base64.b64encode(compute(body).to_bytes(length_bytes, "big")).decode()
+
+
+@pytest.mark.parametrize("algorithm", CRCS)
+def test_the_checksum_of_the_full_object_is_made_of_the_parts(driver: Driver, algorithm: str) -> None:
+    upload = create(driver, x_amz_checksum_algorithm=algorithm.upper(), x_amz_checksum_type="FULL_OBJECT")
+    stated = {"x-amz-checksum-" + algorithm: crc_of(algorithm, BIG)}
+    query = f"partNumber=1&uploadId={upload}"
+    assert driver.ask("PUT", "/data/key", query, headers=stated, body=BIG).status == 200
+    part(driver, upload, 2, b"last")  # Without one: S3 computes it.
+    listed = [(1, etag_of(BIG)), (2, etag_of(b"last"))]
+    name = f"x_amz_checksum_{algorithm}"
+    assert complete(driver, upload, listed, **{name: crc_of(algorithm, b"other")}).code == "BadDigest"
+    wrong_kind = complete(driver, upload, listed, x_amz_checksum_type="COMPOSITE")
+    assert wrong_kind.code == "InvalidRequest"
+    whole = crc_of(algorithm, BIG + b"last")
+    answer = complete(driver, upload, listed, **{name: whole})
+    assert answer.xml.findtext(f"Checksum{algorithm.upper()}") == whole
+    head = driver.ask("HEAD", "/data/key", headers={"x-amz-checksum-mode": "ENABLED"}).headers
+    assert (head["x-amz-checksum-" + algorithm], head["x-amz-checksum-type"]) == (whole, "FULL_OBJECT")
+
+
+def test_an_upload_of_which_nobody_states_a_checksum_has_the_usual_one(driver: Driver) -> None:
+    upload = create(driver)
+    part(driver, upload, 1, BIG, x_amz_checksum_crc32=crc_of("crc32", BIG))
+    part(driver, upload, 2, b"last")
+    assert complete(driver, upload, [(1, etag_of(BIG)), (2, etag_of(b"last"))]).status == 200
+    head = driver.ask("HEAD", "/data/key", headers={"x-amz-checksum-mode": "ENABLED"}).headers
+    assert head["x-amz-checksum-crc64nvme"] == crc_of("crc64nvme", BIG + b"last")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind"), [("CRC64NVME", "COMPOSITE"), ("SHA256", "FULL_OBJECT"), ("CRC32", "HALF"), ("MD5", "")]
+)
+def test_checksums_that_uploads_cannot_have(driver: Driver, algorithm: str, kind: str) -> None:
+    headers = {"x-amz-checksum-algorithm": algorithm, "x-amz-checksum-type": kind}
+    assert driver.ask("POST", "/data/key", "uploads", headers=headers).code == "InvalidRequest"
+
+
+def test_a_part_with_another_checksum_than_the_uploads_is_refused(driver: Driver) -> None:
+    upload = create(driver, x_amz_checksum_algorithm="CRC32C")
+    assert part(driver, upload, 1, b"x", x_amz_checksum_crc32=crc_of("crc32", b"x")).code == "InvalidRequest"
+    assert driver.buckets.bucket("data").uploads[upload].parts == {}
+
+
+def test_a_completion_can_be_repeated_but_not_changed(driver: Driver) -> None:
+    upload = create(driver)
+    part(driver, upload, 1, b"only")
+    first = complete(driver, upload, [(1, etag_of(b"only"))])
+    again = complete(driver, upload, [(1, etag_of(b"only"))])
+    assert (again.status, again.body) == (200, first.body)
+    assert complete(driver, upload, [(2, etag_of(b"only"))]).code == "NoSuchUpload"
+    assert complete(driver, upload, [(1, etag_of(b"only"))], key="other").code == "NoSuchUpload"
+
+
+def test_a_completion_that_states_another_size_is_refused(driver: Driver) -> None:
+    upload = create(driver)
+    part(driver, upload, 1, b"only")
+    assert complete(driver, upload, [(1, etag_of(b"only"))], x_amz_mp_object_size="5").code == "InvalidRequest"
+    assert complete(driver, upload, [(1, etag_of(b"only"))], x_amz_mp_object_size="4").status == 200
+
+
+def test_an_upload_keeps_its_storage_class(driver: Driver) -> None:
+    upload = create(driver, x_amz_storage_class="GLACIER_IR")
+    part(driver, upload, 1, b"only")
+    for query, name in [("uploads", "Upload/StorageClass"), ("", "Contents/StorageClass")]:
+        if not query:
+            complete(driver, upload, [(1, etag_of(b"only"))])
+        assert driver.ask("GET", "/data", query).xml.findtext(name) == "GLACIER_IR"
