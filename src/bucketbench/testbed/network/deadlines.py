@@ -23,6 +23,9 @@ EARLY_S = 30e-6
 """How much before its time a call may be made. *Source*: ours; 1.5 % of the least latency of a preset, 2 ms, and about
 what going back to sleep would take."""
 
+_LEAD_FIRST_S = 60e-6
+"""What the lead begins with. *Source*: the lateness measured after a sleep of half a millisecond."""
+
 _LEAD_MOST_S = 300e-6
 """The most that the timer is set early: what is later than that is load, which no lead compensates. *Source*: ours,
 above the lateness measured after any sleep."""
@@ -62,7 +65,7 @@ class Deadlines:
         self._order = count()
         self._timer: _Timer = _timer(loop, self._fire)
         self._armed_s = float("inf")
-        self._lead_s = 0.0
+        self._lead_s = _LEAD_FIRST_S
         self._wakes_s: float | None = None
 
     def event_s(self) -> float:

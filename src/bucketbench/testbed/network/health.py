@@ -1,8 +1,9 @@
 """Whether the network model is kept: what was asked and what was achieved, counted, and said in the log where not.
 
 A deadline that is met late is this machine's doing. What a transfer loses between a deadline met and its next request
-for bytes is its peer's: a reader whose socket is full, a sender that has nothing to send. The one exception is a peer
-on this very machine that gets no processor, so the share of time that the processors were busy decides there.
+for bytes is its peer's: a reader whose socket is full, a sender that has nothing to send. Unless the machine was so
+busy that the peer, which may run on it too, got no processor, or the testbed itself had no time to see what its peer
+had done: processor times decide that.
 """
 
 import logging
@@ -26,8 +27,8 @@ _WARNING_EVERY_S = 5.0
 """*Source*: ours; seldom enough to be read."""
 
 _BUSY = 0.9
-"""Share of processor time above which slow peers are put down to the machine. *Source*: ours; with two cores, one is
-full and the other nearly."""
+"""Share of all processors' time, or of one for the testbed itself, above which slow peers are put down to the machine.
+*Source*: ours; with two cores, one is full and the other nearly."""
 
 _MIB = 1 << 20
 _logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Health:
     Args:
         clock: seconds.
         processors: busy and passed time of all processors together, or None where that cannot be known.
+        own_s: processor seconds of this process.
     """
 
     def __init__(
@@ -75,15 +77,18 @@ class Health:
         *,
         clock: Callable[[], float] = time.monotonic,
         processors: Callable[[], tuple[float, float] | None] | None = None,
+        own_s: Callable[[], float] = time.process_time,
     ) -> None:
         self._clock = clock
         self._processors = processors or processor_seconds
+        self._own_s = own_s
         self._total = _Tally()
         self._warnings = 0
         self._warned_s = float("-inf")
         self._window = _Tally()
         self._begun_s: float | None = None
         self._begun_processors: tuple[float, float] | None = None
+        self._begun_own_s = 0.0
 
     def first_byte(self, asked_s: float, late_s: float) -> None:
         """Counts a first byte that was asked for after `asked_s` and left `late_s` too late."""
@@ -111,16 +116,15 @@ class Health:
         window.behind_peer_s += peer_s
 
     def snapshot(self) -> dict[str, object]:
-        """Returns the counts since the beginning as plain values.
+        """Returns the counts since the beginning as plain values, after judging what was not yet.
 
         `first_bytes` were waited for; `late_first_bytes` of them came more than 5 % late; `first_byte_asked_s` and
         `first_byte_late_s` are means; `worst_late_s` is that of any deadline. `sent_bytes` is what transfers sent, and
         `behind_machine_share` and `behind_peer_share` the shares of their time that they lost to this machine and to
         slow peers. `warnings` counts those in the log.
         """
-        total = _Tally()
-        total.add(self._total)
-        total.add(self._window)
+        self._end_window()
+        total = self._total
         first_bytes = max(1, total.first_bytes)
         spent_s = total.transfer_s + total.behind_machine_s + total.behind_peer_s or 1.0
         return {
@@ -144,19 +148,25 @@ class Health:
         """Returns the window to count in, after judging the one that is over."""
         now_s = self._clock()
         if self._begun_s is None or now_s - self._begun_s >= _WINDOW_S:
-            if self._begun_s is not None:
-                self._judge(now_s)
-            self._total.add(self._window)
-            self._window = _Tally()
-            self._begun_s, self._begun_processors = now_s, self._processors()
+            self._end_window()
+            self._begun_s = now_s
+            self._begun_processors, self._begun_own_s = self._processors(), self._own_s()
         return self._window
+
+    def _end_window(self) -> None:
+        """Judges the window, if one has begun, and adds it to the total."""
+        if self._begun_s is not None:
+            self._judge(self._clock())
+        self._total.add(self._window)
+        self._window, self._begun_s = _Tally(), None
 
     def _judge(self, now_s: float) -> None:
         """Warns of a window in which the model was not kept, if the last warning is long enough ago."""
-        window, elapsed_s = self._window, now_s - (self._begun_s or 0.0)
+        window, elapsed_s = self._window, max(1e-9, now_s - (self._begun_s or 0.0))
         busy_share = self._busy_share()
         behind_s = window.behind_machine_s
-        if busy_share is not None and busy_share > _BUSY:
+        own_share = (self._own_s() - self._begun_own_s) / elapsed_s
+        if own_share > _BUSY or (busy_share is not None and busy_share > _BUSY):
             behind_s += window.behind_peer_s
         asked_s = window.asked_s + window.transfer_s
         late = window.first_bytes >= _LEAST_DEADLINES and window.late_s > TOLERANCE * window.asked_s
@@ -178,7 +188,9 @@ class Health:
                 f"bodies were to take {asked_s:.2f} s with the wait for them and took {asked_s + behind_s:.2f} s,"
                 f" {achieved:,.0f} MiB/s where {achieved * (1 + behind_s / asked_s):,.0f} were asked for"
             )
-        busy = "" if busy_share is None else f"; its processors were {busy_share:.0%} busy"
+        busy = f"; the testbed took {own_share:.2f} processors"
+        if busy_share is not None:
+            busy += f", all together were {busy_share:.0%} busy"
         _logger.warning(
             "this machine does not keep the network model: in the last %.1f s %s%s. Figures taken now are its own,"
             " not the model's: use fewer connections, or a model that asks for less",

@@ -82,6 +82,11 @@ class ServiceClock:
         return min(self._each, self._total / max(1, self._transferring))
 
     @property
+    def full(self) -> bool:
+        """Whether the total is the limit, not the connection's own."""
+        return self.rate_bytes_per_s < self._each
+
+    @property
     def transferring(self) -> int:
         """How many connections transfer at this moment."""
         return self._transferring
@@ -190,13 +195,14 @@ class Transfer:
     def begin(self, due_s: float | None = None) -> None:
         """Counts the transfer among those that share the link, if it is not yet.
 
-        One that was to begin at `due_s` (time.monotonic) and could not is behind by what it missed.
+        One that was to begin at `due_s` (time.monotonic) and could not is behind by what it missed, unless the total
+        is the limit: then others had that part of the link.
         """
         if not self.present:
             self._clock.join()
             self.present = True
             self._position = self._clock.now()
-            if due_s is not None:
+            if due_s is not None and not self._clock.full:
                 late_s = min(CATCH_UP_S, self._clock.late_s(due_s))
                 self._position -= late_s * self._clock.rate_bytes_per_s
 

@@ -10,7 +10,6 @@ from bucketbench.testbed.admin.log import LogEntry, RequestLog
 from bucketbench.testbed.admin.route import ADMIN_PATH, Admin
 from bucketbench.testbed.faults.plan import Fault, FaultPlan, FaultSet
 from bucketbench.testbed.model.objects import Buckets
-from bucketbench.testbed.network.calibration import round_trip_s
 from bucketbench.testbed.network.deadlines import Deadlines
 from bucketbench.testbed.network.model import NetworkModel
 from bucketbench.testbed.network.shaping import Network
@@ -51,6 +50,7 @@ class Application:
         self._model = network
         self._deadlines: Deadlines | None = None
         self._network: Network | None = None
+        self._round_trip_s = 0.0
         self._dialects = dict(dialects)
         self._default_dialect = next(iter(dialects.values()))
         self._faults: FaultPlan | None = None
@@ -92,8 +92,13 @@ class Application:
         if self._deadlines is None:
             self._deadlines = Deadlines(asyncio.get_running_loop())
         self._model = model
-        self._network = None if model.off else Network(model, self._deadlines, round_trip_s=round_trip_s())
+        self._network = None if model.off else Network(model, self._deadlines, round_trip_s=self._round_trip_s)
         self.counters.network = None if self._network is None else self._network.health
+
+    def set_round_trip(self, round_trip_s: float) -> None:
+        """Lets the network model allow for what a request takes on this machine beyond its latency."""
+        self._round_trip_s = round_trip_s
+        self.set_network(self._model)
 
     def set_faults(self, faults: FaultSet) -> None:
         """Draws faults for requests that begin from now on by other rules, from the beginning of their draws."""

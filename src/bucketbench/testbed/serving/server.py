@@ -12,6 +12,7 @@ from types import FrameType
 import uvicorn
 
 from bucketbench.testbed.serving.application import Application
+from bucketbench.testbed.serving.calibration import round_trip_s
 from bucketbench.testbed.serving.protocol import TestbedProtocol
 
 __all__ = ["listen", "serve"]
@@ -42,8 +43,11 @@ def listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """uvicorn's server, which ends without raising the signal again, reports readiness, and can end with its parent."""
 
-    def __init__(self, config: uvicorn.Config, *, ready: Callable[[], None], with_parent: bool) -> None:
+    def __init__(
+        self, config: uvicorn.Config, application: Application, *, ready: Callable[[], None], with_parent: bool
+    ) -> None:
         super().__init__(config)
+        self._application = application
         self._ready = ready
         self._parent = os.getppid() if with_parent else None
 
@@ -66,6 +70,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to serve, and says so."""
         await super().startup(sockets)
+        self._application.set_round_trip(await round_trip_s())
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._standard_input)
         self._ready()
@@ -118,4 +123,4 @@ def serve(
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    _Server(config, ready=ready, with_parent=with_parent).run(sockets=list(listeners))
+    _Server(config, application, ready=ready, with_parent=with_parent).run(sockets=list(listeners))
