@@ -8,7 +8,7 @@ from typing import cast
 
 from bucketbench.testbed.gcs.json.addresses import Address
 from bucketbench.testbed.gcs.json.errors import JSON_HEADER, JsonError
-from bucketbench.testbed.gcs.json.fields import parse_fields, select
+from bucketbench.testbed.gcs.json.fields import Fields, parse_fields, select
 from bucketbench.testbed.gcs.json.resources import object_resource
 from bucketbench.testbed.gcs.preconditions import Preconditions
 from bucketbench.testbed.model.objects import Bucket, Buckets, StoredObject
@@ -63,6 +63,11 @@ class Call:
         """The conditions on what is copied; raises InvalidConditionError."""
         return Preconditions.of(self.query, SOURCE_CONDITIONS)
 
+    @cached_property
+    def fields(self) -> Fields | None:
+        """What the answer is reduced to, None for all of it; raises JsonError (400)."""
+        return parse_fields(self.query["fields"]) if "fields" in self.query else None
+
     def bucket(self) -> Bucket:
         """Returns the bucket; raises BucketMissingError."""
         return self.buckets.bucket(self.address.bucket)
@@ -96,9 +101,7 @@ class Call:
 
     def answer(self, value: object, *, headers: list[tuple[bytes, bytes]] | None = None) -> Response:
         """Returns a 200 with a document, or with what `fields` selects of it; raises JsonError (400)."""
-        if "fields" in self.query:
-            value = select(value, parse_fields(self.query["fields"]))
-        body = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="surrogatepass")
+        body = json.dumps(select(value, self.fields), separators=(",", ":")).encode()
         return Response(status=200, headers=[JSON_HEADER, *(headers or [])], body=body)
 
     def answer_with(self, bucket: Bucket, found: StoredObject) -> Response:

@@ -4,10 +4,15 @@ from collections.abc import Mapping
 
 from bucketbench.testbed.gcs.json.errors import JsonError
 
-__all__ = ["Fields", "parse_fields", "select"]
+__all__ = ["Fields", "below", "parse_fields", "select"]
 
 Fields = Mapping[str, "Fields | None"]
 """Names to keep, each with what to keep below it; None for everything."""
+
+
+def below(fields: Fields | None, name: str) -> Fields | None:
+    """Returns what is selected below a name; None for everything, also where the name itself is not selected."""
+    return None if fields is None or "*" in fields else fields.get(name)
 
 
 def parse_fields(text: str) -> Fields:
@@ -27,15 +32,15 @@ def _parse(text: str, at: int) -> tuple[dict[str, Fields | None], int]:
     selected: dict[str, Fields | None] = {}
     while True:
         path, at = _path(text, at)
-        below: Fields | None = None
+        inner: Fields | None = None
         if at < len(text) and text[at] == "(":
-            below, at = _parse(text, at + 1)
+            inner, at = _parse(text, at + 1)
             if at == len(text):
                 raise _malformed(text)
             at += 1
         for name in reversed(path[1:]):
-            below = {name: below}
-        _merge(selected, path[0], below)
+            inner = {name: inner}
+        _merge(selected, path[0], inner)
         if at == len(text) or text[at] != ",":
             if at < len(text) and text[at] != ")":
                 raise _malformed(text)
@@ -53,17 +58,17 @@ def _path(text: str, at: int) -> tuple[list[str], int]:
     return path, end
 
 
-def _merge(selected: dict[str, Fields | None], name: str, below: Fields | None) -> None:
+def _merge(selected: dict[str, Fields | None], name: str, inner: Fields | None) -> None:
     if name not in selected:
-        selected[name] = below
+        selected[name] = inner
         return
     before = selected[name]
-    if before is None or below is None:
+    if before is None or inner is None:
         selected[name] = None
         return
     merged = dict(before)
-    for inner, deeper in below.items():
-        _merge(merged, inner, deeper)
+    for deeper, selection in inner.items():
+        _merge(merged, deeper, selection)
     selected[name] = merged
 
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from bucketbench.testbed.faults.listing import list_page
 from bucketbench.testbed.gcs.json.call import Call
 from bucketbench.testbed.gcs.json.errors import JsonError
+from bucketbench.testbed.gcs.json.fields import below
 from bucketbench.testbed.gcs.json.globs import compile_glob
 from bucketbench.testbed.gcs.json.resources import object_resource
 from bucketbench.testbed.model.names import Selection
@@ -53,7 +54,11 @@ async def list_objects(call: Call) -> Response:
     if page.common_prefixes:
         document["prefixes"] = page.common_prefixes
     if page.names:
-        document["items"] = [object_resource(bucket.name, bucket.objects[name], call.endpoint) for name in page.names]
+        wanted = below(call.fields, "items")
+        fields = None if wanted is None else wanted.keys()
+        document["items"] = [
+            object_resource(bucket.name, bucket.objects[name], call.endpoint, fields) for name in page.names
+        ]
     return call.answer(document)
 
 

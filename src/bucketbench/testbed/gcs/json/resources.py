@@ -3,6 +3,8 @@ resource representations."""
 
 import base64
 import time
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from urllib.parse import quote
 
 from bucketbench.testbed.gcs.hashes import base64_text, md5_of
@@ -19,6 +21,11 @@ CONTENT_FIELDS = {
 }
 """Fields that describe the content, with the header that each is over HTTP."""
 
+_LINKS = frozenset({"*", "selfLink", "mediaLink"})
+_TIMES = frozenset({"*", "updated", "timeCreated", "timeStorageClassUpdated", "timeFinalized"})
+_VALIDATORS = frozenset({"*", "etag", "crc32c", "md5Hash", "componentCount"})
+"""Groups of fields that are costly enough to be left out of a listing that does not select them."""
+
 BUCKET_ETAG = "CAE="
 """Of a bucket whose metageneration is 1, which none here ever leaves."""
 
@@ -26,11 +33,13 @@ BUCKET_ETAG = "CAE="
 def timestamp(seconds: float) -> str:
     """Returns seconds since the epoch as RFC 3339 has them, in UTC, to the millisecond."""
     milliseconds = int(seconds * 1000)
-    moment = time.gmtime(milliseconds // 1000)
-    return (
-        f"{moment.tm_year:04}-{moment.tm_mon:02}-{moment.tm_mday:02}T"
-        f"{moment.tm_hour:02}:{moment.tm_min:02}:{moment.tm_sec:02}.{milliseconds % 1000:03}Z"
-    )
+    return f"{_second(milliseconds // 1000)}.{milliseconds % 1000:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """Returns a whole second as text; objects that are listed together were often written in the same."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def _varint(number: int) -> bytes:
@@ -49,41 +58,44 @@ def object_etag(found: StoredObject) -> str:
     return base64.b64encode(b"\x08%s\x10%s" % (_varint(found.generation), _varint(found.metageneration))).decode()
 
 
-def object_resource(bucket_name: str, found: StoredObject, endpoint: str) -> dict[str, object]:
+def object_resource(
+    bucket_name: str, found: StoredObject, endpoint: str, wanted: AbstractSet[str] | None = None
+) -> dict[str, object]:
     """Returns an object's resource.
 
     Args:
         bucket_name: its bucket.
         found: the object.
         endpoint: scheme and host as the client reached them, for links.
+        wanted: fields that will be looked at, None for all; what is costly and not wanted is left out.
     """
-    name, generation = quote(found.key, safe=""), str(found.generation)
-    path = f"/storage/v1/b/{bucket_name}/o/{name}"
-    created = timestamp(found.created_s)
-    md5 = md5_of(found)
-    headers = found.attributes.headers
+    headers, generation = found.attributes.headers, str(found.generation)
     resource: dict[str, object] = {
         "kind": "storage#object",
         "id": f"{bucket_name}/{found.key}/{generation}",
-        "selfLink": endpoint + path,
-        "mediaLink": f"{endpoint}/download{path}?generation={generation}&alt=media",
         "name": found.key,
         "bucket": bucket_name,
         "generation": generation,
         "metageneration": str(found.metageneration),
         "storageClass": found.attributes.storage_class,
         "size": str(found.size_bytes),
-        "crc32c": base64_text(found.content.crc32c),
-        "etag": object_etag(found),
-        "timeCreated": created,
-        "updated": timestamp(found.modified_s),
-        "timeStorageClassUpdated": created,
-        "timeFinalized": created,
     }
-    if md5 is not None:
-        resource["md5Hash"] = base64_text(md5)
-    elif found.part_sizes_bytes:
-        resource["componentCount"] = len(found.part_sizes_bytes)
+    if wanted is None or not wanted.isdisjoint(_LINKS):
+        path = f"/storage/v1/b/{bucket_name}/o/{quote(found.key, safe='')}"
+        resource["selfLink"] = endpoint + path
+        resource["mediaLink"] = f"{endpoint}/download{path}?generation={generation}&alt=media"
+    if wanted is None or not wanted.isdisjoint(_TIMES):
+        created = timestamp(found.created_s)
+        resource["updated"] = created if found.metageneration == 1 else timestamp(found.modified_s)
+        resource["timeCreated"] = resource["timeStorageClassUpdated"] = resource["timeFinalized"] = created
+    if wanted is None or not wanted.isdisjoint(_VALIDATORS):
+        resource["etag"] = object_etag(found)
+        resource["crc32c"] = base64_text(found.content.crc32c)
+        md5 = md5_of(found)
+        if md5 is not None:
+            resource["md5Hash"] = base64_text(md5)
+        elif found.part_sizes_bytes:
+            resource["componentCount"] = len(found.part_sizes_bytes)
     for field, header in CONTENT_FIELDS.items():
         if header in headers:
             resource[field] = headers[header]
