@@ -154,6 +154,12 @@ def test_sessions_whose_size_comes_last_or_not_at_all(driver: JsonDriver) -> Non
     assert document_of(driver.send(driver.start("empty-put")))["size"] == "0"
     assert document_of(driver.send(driver.start("at-once"), BODY, method="POST"))["size"] == str(len(BODY))
     assert driver.load("at-once").body == BODY
+    for total in ("*", str(len(BODY))):
+        session = driver.start("streamed")
+        assert persisted(driver.send(session, BODY[:UNIT], content_range=f"bytes 0-{UNIT - 1}/*")) == UNIT
+        rest = driver.send(session, BODY[UNIT:], content_range=f"bytes {UNIT}-*/{total}")
+        assert document_of(rest)["size"] == str(len(BODY))
+        assert driver.load("streamed").body == BODY
 
 
 def test_bytes_may_be_repeated_and_chunks_be_odd(driver: JsonDriver) -> None:

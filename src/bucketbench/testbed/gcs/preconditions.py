@@ -1,7 +1,7 @@
 """Preconditions on generation and metageneration, as both APIs of GCS have them.
 
 *Source*: Cloud Storage documentation, request preconditions: 0 as the generation to match means that there is no live
-object, a condition that does not hold answers 412, or 304 for a read whose `NotMatch` condition does not hold.
+object; a `Match` condition that does not hold answers 412, a `NotMatch` one 304, for writes as for reads.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class InvalidConditionError(ValueError):
 
 
 class UnmetConditionError(Exception):
-    """A condition does not hold: 412.
+    """A `Match` condition does not hold: 412.
 
     Args:
         condition: its name, as the request has it.
@@ -39,7 +39,7 @@ class UnmetConditionError(Exception):
 
 
 class NotModifiedError(Exception):
-    """A read's `NotMatch` condition does not hold: 304."""
+    """A `NotMatch` condition does not hold: 304."""
 
 
 _LARGEST = (1 << 63) - 1
@@ -99,27 +99,20 @@ class Preconditions:
         )
 
     def check_write(self, current: StoredObject | None) -> None:
-        """Raises UnmetConditionError where the object as it is now, or its absence, breaks a condition."""
+        """Raises UnmetConditionError where the object as it is now, or its absence, breaks a `Match` condition,
+        NotModifiedError where it breaks a `NotMatch` one."""
         generation = 0 if current is None else current.generation
         metageneration = 0 if current is None else current.metageneration
         if self.generation_match is not None and generation != self.generation_match:
             raise UnmetConditionError(self.names[0])
-        if self.generation_not_match is not None and generation == self.generation_not_match:
-            raise UnmetConditionError(self.names[1])
         if self.metageneration_match is not None and metageneration != self.metageneration_match:
             raise UnmetConditionError(self.names[2])
-        if self.metageneration_not_match is not None and metageneration == self.metageneration_not_match:
-            raise UnmetConditionError(self.names[3])
+        if generation == self.generation_not_match or metageneration == self.metageneration_not_match:
+            raise NotModifiedError
 
     def check_read(self, found: StoredObject) -> None:
-        """Raises UnmetConditionError where a `Match` condition does not hold, NotModifiedError where a `NotMatch` one
-        does not."""
-        if self.generation_match is not None and found.generation != self.generation_match:
-            raise UnmetConditionError(self.names[0])
-        if self.metageneration_match is not None and found.metageneration != self.metageneration_match:
-            raise UnmetConditionError(self.names[2])
-        if found.generation == self.generation_not_match or found.metageneration == self.metageneration_not_match:
-            raise NotModifiedError
+        """Raises the same of an object that is read."""
+        self.check_write(found)
 
     @property
     def check(self) -> Check | None:

@@ -10,8 +10,8 @@ from bucketbench.testbed.gcs.json.errors import JsonError
 from bucketbench.testbed.gcs.json.metadata import stated_attributes, stated_hashes, updated_attributes
 from bucketbench.testbed.gcs.json.resources import object_resource
 from bucketbench.testbed.gcs.names import check_name
-from bucketbench.testbed.gcs.preconditions import NotModifiedError, Preconditions
-from bucketbench.testbed.model.objects import Attributes, Bucket, ObjectChangedError, StoredObject
+from bucketbench.testbed.gcs.preconditions import Preconditions
+from bucketbench.testbed.model.objects import Attributes, Bucket, Check, ObjectChangedError, StoredObject
 from bucketbench.testbed.serving.messages import Response
 
 __all__ = ["SOURCES_LIMIT", "compose_object", "copy_object", "delete_object", "move_object", "update_object"]
@@ -50,8 +50,8 @@ async def copy_object(call: Call) -> Response:
     source = call.found(generation="sourceGeneration")
     bucket, key = call.buckets.bucket(call.address.to_bucket), call.address.to_key
     resource = await call.document()
-    _check_source(call.source_conditions, source)
-    copied = await _copy(call, source, bucket, key, resource)
+    call.source_conditions.check_read(source)
+    copied = await _copy(call, source, bucket, key, resource, call.conditions.check)
     if "/copyTo/" in call.address.form:
         return call.answer_with(bucket, copied)
     document = {
@@ -67,24 +67,31 @@ async def copy_object(call: Call) -> Response:
 async def move_object(call: Call) -> Response:
     """Renames an object within its bucket, at once or not at all."""
     bucket, source = call.bucket(), call.found(generation="sourceGeneration")
-    _check_source(call.source_conditions, source)
-    moved = await _copy(call, source, bucket, call.address.to_key, {})
+    call.source_conditions.check_read(source)
+
+    def check(current: StoredObject | None) -> None:
+        call.conditions.check_write(current)
+        if bucket.objects.get(source.key) is not source:  # It was changed while its bytes were copied.
+            raise ObjectChangedError(source.key)
+
+    moved = await _copy(call, source, bucket, call.address.to_key, {}, check)
     if call.address.to_key != source.key:
         call.buckets.delete(bucket, source.key)
     return call.answer_with(bucket, moved)
 
 
-def _check_source(conditions: Preconditions, source: StoredObject) -> None:
-    """Raises UnmetConditionError, or JsonError (304) as the API reference of copies has it."""
-    try:
-        conditions.check_read(source)
-    except NotModifiedError:
-        raise JsonError(304) from None
-
-
 async def _copy(
-    call: Call, source: StoredObject, bucket: Bucket, key: str, resource: Mapping[str, object]
+    call: Call,
+    source: StoredObject,
+    bucket: Bucket,
+    key: str,
+    resource: Mapping[str, object],
+    check: Check | None,
 ) -> StoredObject:
+    """Publishes a copy under a key, with the source's attributes save for what the resource states.
+
+    It stays a composite where the source is one. `check` is made right before it is published.
+    """
     check_name(key)
     call.conditions.check_write(bucket.objects.get(key))
     attributes = updated_attributes(source.attributes, resource, replaces=False)
@@ -97,7 +104,7 @@ async def _copy(
         etag=source.etag,
         attributes=attributes,
         part_sizes_bytes=source.part_sizes_bytes,
-        check=call.conditions.check,
+        check=check,
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 from bucketbench.testbed.gcs.hashes import HashMismatchError, InvalidHashError
 from bucketbench.testbed.gcs.names import InvalidObjectNameError
-from bucketbench.testbed.gcs.preconditions import InvalidConditionError, UnmetConditionError
+from bucketbench.testbed.gcs.preconditions import InvalidConditionError, NotModifiedError, UnmetConditionError
+from bucketbench.testbed.model.contents import ContentGoneError
 from bucketbench.testbed.model.objects import (
     BucketExistsError,
     BucketMissingError,
@@ -120,6 +121,8 @@ def translated(error: Exception) -> JsonError | None:
             return JsonError(
                 412, "At least one of the pre-conditions you specified did not hold.", parameter=error.condition
             )
+        case NotModifiedError():
+            return JsonError(304)
         case HashMismatchError():
             return JsonError(
                 400,
@@ -134,4 +137,6 @@ def translated(error: Exception) -> JsonError | None:
             return JsonError(413, f"The body is too large: {text}.")
         case ModelError():
             return JsonError(409, text)
+        case ContentGoneError():
+            return JsonError(500, f"The object's bytes are gone: {text}.")
     return None

@@ -34,7 +34,7 @@ def stated_attributes(resource: Mapping[str, object], query: Mapping[str, str], 
     """
     attributes = updated_attributes(Attributes(), resource, replaces=True)
     headers = dict(attributes.headers)
-    if "contentEncoding" in query and "content-encoding" not in headers:
+    if query.get("contentEncoding") and "content-encoding" not in headers:
         headers["content-encoding"] = _text("contentEncoding", query["contentEncoding"])
     if content_type and "content-type" not in headers:
         headers["content-type"] = content_type
@@ -46,7 +46,7 @@ def updated_attributes(attributes: Attributes, resource: Mapping[str, object], *
 
     Args:
         attributes: as they are.
-        resource: null removes a field, and so it does an entry of `metadata`.
+        resource: null or an empty text removes a field, null an entry of `metadata` or all of it.
         replaces: whether fields and entries that the resource does not name are removed.
 
     Raises:
@@ -54,8 +54,9 @@ def updated_attributes(attributes: Attributes, resource: Mapping[str, object], *
     """
     headers = {} if replaces else dict(attributes.headers)
     for field, header in CONTENT_FIELDS.items():
-        if resource.get(field) is not None:
-            headers[header] = _text(field, resource[field])
+        stated = _text(field, resource[field]) if resource.get(field) is not None else ""
+        if stated:
+            headers[header] = stated
         elif field in resource:
             headers.pop(header, None)
     storage_class = attributes.storage_class

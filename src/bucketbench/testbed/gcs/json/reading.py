@@ -6,10 +6,11 @@ from typing import cast
 from bucketbench.testbed.gcs.hashes import hash_header
 from bucketbench.testbed.gcs.json.call import Call
 from bucketbench.testbed.gcs.json.errors import JsonError
-from bucketbench.testbed.gcs.json.resources import object_etag
+from bucketbench.testbed.gcs.json.resources import CONTENT_FIELDS, object_etag
 from bucketbench.testbed.gcs.preconditions import NotModifiedError
 from bucketbench.testbed.gcs.transcoding import decompressed, is_transcoded
-from bucketbench.testbed.model.objects import StoredObject
+from bucketbench.testbed.model.objects import Attributes, StoredObject
+from bucketbench.testbed.rest.attributes import described_attributes
 from bucketbench.testbed.serving.messages import ContentSlice, Response
 from bucketbench.testbed.serving.ranges import UnsatisfiableRangeError, byte_range, content_range
 
@@ -57,20 +58,23 @@ def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
     if found.prepared is None:
         found.prepared = {}
     if _CACHE not in found.prepared:
-        attributes = found.attributes
-        encoding = attributes.headers.get("content-encoding", "identity")
         headers = [
             (b"etag", object_etag(found).encode()),
             (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
             (b"x-goog-generation", b"%d" % found.generation),
             (b"x-goog-metageneration", b"%d" % found.metageneration),
             (b"x-goog-hash", hash_header(found)),
-            (b"x-goog-storage-class", attributes.storage_class.encode()),
-            (b"x-goog-stored-content-encoding", encoding.encode("utf-8")),
+            (b"x-goog-storage-class", found.attributes.storage_class.encode()),
             (b"x-goog-stored-content-length", b"%d" % found.size_bytes),
+            *described_attributes(
+                Attributes(headers=found.attributes.headers),
+                kept=tuple(CONTENT_FIELDS.values()),
+                default_type="application/octet-stream",
+                metadata_prefix="",
+            ),
         ]
-        content = {"content-type": "application/octet-stream", **attributes.headers}
-        headers += [(name.encode("utf-8"), value.encode("utf-8")) for name, value in content.items()]
+        encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
+        headers.append((b"x-goog-stored-content-encoding", encoding))
         found.prepared[_CACHE] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
     return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared[_CACHE])
 

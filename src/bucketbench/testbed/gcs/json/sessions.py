@@ -31,12 +31,15 @@ _ENDED_LIMIT = 1000
 """Sessions whose end is remembered, so that a client that lost the answer can ask again. *Source*: ours; GCS keeps them
 for a week."""
 
-_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19})|\*)/(?:(\d{1,19})|\*)\Z", re.ASCII)
+_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19}|\*)|\*)/(?:(\d{1,19})|\*)\Z", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Chunk:
-    """What a request says it carries: `start` to before `stop` of `total_bytes`, each None where it is not known."""
+    """What a request says it carries: `start` to before `stop` of `total_bytes`, each None where it is not known.
+
+    Where only the start is known, the body is all that is left.
+    """
 
     start: int | None
     stop: int | None
@@ -60,6 +63,8 @@ def _parse_chunk(call: Call) -> _Chunk:
     total_bytes = None if total is None else int(total)
     if first is None:
         return _Chunk(start=None, stop=None, total_bytes=total_bytes)
+    if last == "*":
+        return _Chunk(start=int(first), stop=None, total_bytes=total_bytes)
     start, stop = int(first), int(last) + 1
     if stop <= start or (total_bytes is not None and stop > total_bytes):
         raise JsonError(400, f"Content-Range {header[:100]!r} is no range of bytes.", parameter="Content-Range")
@@ -146,8 +151,7 @@ class Sessions:
             f"{call.endpoint}/upload/storage/v1/b/{bucket.name}/o?uploadType=resumable&name={quote(key, safe='')}"
             f"&upload_id={upload_id}"
         )
-        headers = [(b"location", location.encode()), (b"x-guploader-upload-id", upload_id.encode())]
-        return Response(status=200, headers=headers)
+        return Response(status=200, headers=[(b"location", location.encode())])
 
     def key(self, bucket: Bucket | None, upload_id: str) -> str:
         """Returns the key that a session is for, empty where it is not known."""
@@ -182,10 +186,8 @@ class Sessions:
         """Ends a session and frees what arrived."""
         bucket, upload_id = call.bucket(), call.query["upload_id"]
         session = self._session(bucket, upload_id)
-        if session is None:
-            if upload_id in self._ended:
-                raise JsonError(410)
-            raise _unknown_session()
+        if session is None or session.ended():
+            raise JsonError(410) if upload_id in self._ended else _unknown_session()
         session.discard()
         del bucket.sessions[upload_id]
         self._remember(upload_id, None)
@@ -273,7 +275,7 @@ async def _receive(call: Call, session: ResumableSession, chunk: _Chunk) -> None
             session.incoming.write(pending[:whole_bytes])
             session.received_bytes += whole_bytes
             pending = pending[whole_bytes:]
-    total_bytes = at if chunk.stop is None else session.total_bytes
+    total_bytes = at if chunk.stop is None and session.total_bytes is None else session.total_bytes
     if chunk.stop is not None and at != chunk.stop:
         raise JsonError(400, f"The chunk states {chunk.stop - chunk.start} bytes; {at - chunk.start} arrived.")
     if total_bytes is not None and at == total_bytes:
