@@ -7,8 +7,13 @@ import hashlib
 import zlib
 
 import pytest
-from asgi_driver import Answer, Driver
+from asgi_driver import S3_PORT, Answer, Driver
 from awscrt import checksums as awscrt_checksums
+
+from bucketbench.testbed.command import main
+from bucketbench.testbed.network.model import NetworkModel
+from bucketbench.testbed.s3.service import S3Service
+from bucketbench.testbed.serving.application import Application
 
 MINIMUM = 5 << 20
 BIG = b"x" * MINIMUM
@@ -258,3 +263,21 @@ def test_an_upload_keeps_its_storage_class(driver: Driver) -> None:
         if not query:
             complete(driver, upload, [(1, etag_of(b"only"))])
         assert driver.ask("GET", "/data", query).xml.findtext(name) == "GLACIER_IR"
+
+
+def test_the_least_size_of_a_part_can_be_lowered() -> None:
+    driver = Driver()
+    service = S3Service(driver.buckets, base_hosts=(), minimum_part_bytes=2)
+    driver.application = Application(driver.buckets, dialects={S3_PORT: service}, network=NetworkModel())
+    upload = create(driver)
+    for number, body in ((1, b"ab"), (2, b"c"), (3, b"d")):
+        part(driver, upload, number, body)
+    listed = [(1, etag_of(b"ab")), (2, etag_of(b"c")), (3, etag_of(b"d"))]
+    assert complete(driver, upload, listed).xml.findtext("MinSizeAllowed") == "2"
+    assert complete(driver, upload, listed[:2]).status == 200
+
+
+@pytest.mark.parametrize("size", ["-1", str(MINIMUM + 1), "few"])
+def test_a_least_size_that_is_none_is_refused_at_the_start(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--minimum-part-bytes", size]) == 2
+    assert "--minimum-part-bytes" in capsys.readouterr().err
