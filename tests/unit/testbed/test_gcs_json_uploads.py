@@ -194,6 +194,12 @@ def test_chunks_that_are_refused(driver: JsonDriver) -> None:
     )
 
 
+def test_bytes_beyond_the_stated_end_are_refused(driver: JsonDriver) -> None:
+    session = driver.start("k")
+    assert driver.send(session, BODY + b"x", content_range=f"bytes 0-*/{len(BODY)}").status == 400
+    assert driver.names() == []
+
+
 @settings(max_examples=20)
 @given(sent=st.integers(0, len(BODY) - 1))
 def test_a_broken_connection_leaves_whole_units(sent: int) -> None:

@@ -5,15 +5,14 @@ what is persisted, `bytes */N` to ask for it, 499 after a cancellation.
 """
 
 import asyncio
-import re
 import time
 import uuid
 from collections import OrderedDict
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from bucketbench.testbed.gcs.hashes import parse_hashes, verify
 from bucketbench.testbed.gcs.json.call import Call
+from bucketbench.testbed.gcs.json.chunks import Chunk, parse_chunk
 from bucketbench.testbed.gcs.json.errors import JsonError
 from bucketbench.testbed.gcs.json.metadata import stated_attributes, stated_hashes
 from bucketbench.testbed.gcs.json.uploads import object_name
@@ -30,48 +29,6 @@ CHUNK_BYTES = 256 << 10
 _ENDED_LIMIT = 1000
 """Sessions whose end is remembered, so that a client that lost the answer can ask again. *Source*: ours; GCS keeps them
 for a week."""
-
-_RANGE = re.compile(r"bytes (?:(\d{1,19})-(\d{1,19}|\*)|\*)/(?:(\d{1,19})|\*)\Z", re.ASCII)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Chunk:
-    """What a request says it carries: `start` to before `stop` of `total_bytes`, each None where it is not known.
-
-    Where only the start is known, the body is all that is left.
-    """
-
-    start: int | None
-    stop: int | None
-    total_bytes: int | None
-
-    @property
-    def is_query(self) -> bool:
-        """Whether it carries nothing."""
-        return self.start is None
-
-
-def _parse_chunk(call: Call) -> _Chunk:
-    """Returns what Content-Range says; a request without one carries everything. Raises JsonError (400)."""
-    header = call.headers.get("content-range")
-    if header is None:
-        return _Chunk(start=0, stop=call.request.body.length_bytes, total_bytes=call.request.body.length_bytes)
-    match = _RANGE.match(header.strip())
-    if match is None:
-        raise JsonError(400, f"Failed to parse Content-Range header {header[:100]!r}.", parameter="Content-Range")
-    first, last, total = match.groups()
-    total_bytes = None if total is None else int(total)
-    if first is None:
-        return _Chunk(start=None, stop=None, total_bytes=total_bytes)
-    if last == "*":
-        return _Chunk(start=int(first), stop=None, total_bytes=total_bytes)
-    start, stop = int(first), int(last) + 1
-    if stop <= start or (total_bytes is not None and stop > total_bytes):
-        raise JsonError(400, f"Content-Range {header[:100]!r} is no range of bytes.", parameter="Content-Range")
-    length_bytes = call.request.body.length_bytes
-    if length_bytes is not None and length_bytes != stop - start:
-        raise JsonError(400, f"Content-Range {header[:100]!r} has another length than the body, {length_bytes} bytes.")
-    return _Chunk(start=start, stop=stop, total_bytes=total_bytes)
 
 
 class ResumableSession:
@@ -164,7 +121,7 @@ class Sessions:
         session = self._session(bucket, upload_id)
         if session is None:
             return self._ended_answer(call, bucket, upload_id)
-        chunk = _parse_chunk(call)
+        chunk = parse_chunk(call.request)
         if chunk.is_query and session.lock.locked():
             return _progress(session)  # A query need not wait for the chunk that is arriving.
         async with session.lock:
@@ -211,7 +168,7 @@ class Sessions:
         if len(self._ended) > _ENDED_LIMIT:
             self._ended.popitem(last=False)
 
-    def _agree_on_total(self, session: ResumableSession, chunk: _Chunk) -> None:
+    def _agree_on_total(self, session: ResumableSession, chunk: Chunk) -> None:
         """Learns the object's size; raises JsonError (400) where it is not what was said or sent before."""
         if chunk.total_bytes is None:
             return
@@ -248,7 +205,7 @@ class Sessions:
         return call.answer_with(bucket, found)
 
 
-async def _receive(call: Call, session: ResumableSession, chunk: _Chunk) -> None:
+async def _receive(call: Call, session: ResumableSession, chunk: Chunk) -> None:
     """Takes the bytes of a chunk that are not persisted yet.
 
     What arrives is persisted in units of 256 KiB, also when the connection breaks in the middle; what is less is kept
@@ -260,30 +217,34 @@ async def _receive(call: Call, session: ResumableSession, chunk: _Chunk) -> None
             400, f"The chunk begins at byte {chunk.start}; {session.received_bytes} bytes are persisted before it."
         )
     skip_bytes = session.received_bytes - chunk.start
-    at, pending = chunk.start, b""
+    limit = session.total_bytes if chunk.stop is None else chunk.stop
+    at, held, held_bytes = chunk.start, [], 0
     async for piece in call.request.body.chunks():
         at += len(piece)
+        if limit is not None and at > limit:
+            raise JsonError(400, f"The chunk has bytes beyond {limit}, where it ends.")
         if skip_bytes:
             skipped = min(skip_bytes, len(piece))
             skip_bytes -= skipped
             piece = piece[skipped:]
         if session.ended():
             raise JsonError(499)
-        pending = pending + piece if pending else piece
-        whole_bytes = len(pending) // CHUNK_BYTES * CHUNK_BYTES
-        if whole_bytes:
-            session.incoming.write(pending[:whole_bytes])
+        held.append(piece)
+        held_bytes += len(piece)
+        if held_bytes >= CHUNK_BYTES:
+            joined = b"".join(held)
+            whole_bytes = held_bytes // CHUNK_BYTES * CHUNK_BYTES
+            session.incoming.write(joined[:whole_bytes])
             session.received_bytes += whole_bytes
-            pending = pending[whole_bytes:]
+            held, held_bytes = [joined[whole_bytes:]], held_bytes - whole_bytes
     total_bytes = at if chunk.stop is None and session.total_bytes is None else session.total_bytes
     if chunk.stop is not None and at != chunk.stop:
         raise JsonError(400, f"The chunk states {chunk.stop - chunk.start} bytes; {at - chunk.start} arrived.")
     if total_bytes is not None and at == total_bytes:
         if session.ended():
             raise JsonError(499)
-        if pending:
-            session.incoming.write(pending)
-        session.received_bytes += len(pending)
+        session.incoming.write(b"".join(held))
+        session.received_bytes += held_bytes
         session.total_bytes = total_bytes
     elif at - chunk.start < CHUNK_BYTES:
         raise JsonError(
