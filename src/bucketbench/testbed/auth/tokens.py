@@ -14,6 +14,11 @@ _API_AUDIENCE = "https://storage.googleapis.com"
 """Audience of a self-signed JWT that has no scope. *Source*: AIP-4111."""
 
 
+_GOOGLE_TOKEN_URI = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address, no secret.
+"""Google's own token endpoint, which google-auth writes into an assertion's `aud` whatever the key file's `token_uri`
+is. *Source*: its `service_account` module, 2.x."""
+
+
 class GrantError(Exception):
     """The token endpoint refuses: OAuth's code and a description. *Source*: RFC 6749, section 5.2."""
 
@@ -64,7 +69,7 @@ class Tokens:
             account, claims = verified_claims(assertion, self._accounts, now_s=now_s)
         except JwtError as error:
             raise GrantError("invalid_grant", f"{error}.") from None
-        if claims.get("aud") != self._token_uri:
+        if claims.get("aud") not in (self._token_uri, _GOOGLE_TOKEN_URI):
             raise GrantError("invalid_grant", f"the JWT's aud is {claims.get('aud')!r}, expected {self._token_uri!r}.")
         scopes = str(claims.get("scope", "")).split()
         if not scopes:
