@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -28,6 +31,7 @@ from s3torchconnectorclient import S3Exception
 
 from bucketbench.testbed import RunningTestbed, launch_testbed
 from bucketbench.testbed.auth.credentials import EXPIRED, OWNER, READ_ONLY, TEMPORARY, AccessKey, Credentials
+from bucketbench.testbed.command import main
 
 LARGE = bytes(range(256)) * (12 << 12)  # 12 MiB: two parts of 5 MiB and one of 2.
 ODD_KEYS = ("a//b", "a b+c", "Ünïcode/日本", "x%2Fy", "q?x=1&y", "~t-_.!*'()", "dir/")
@@ -352,6 +356,38 @@ def test_a_client_of_another_region_is_told_the_right_one(testbed: RunningTestbe
     testbed.reset_counts()
     elsewhere.list_objects_v2(Bucket="data")  # boto3 signs again, for the region that the refusal names.
     assert testbed.counts()["errors"] == {"400": 1}
+    elsewhere.create_bucket(Bucket="europe", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    elsewhere.list_objects_v2(Bucket="europe")
+    assert testbed.counts()["errors"] == {"400": 1}
+
+
+def test_what_the_command_prints_has_paths_and_no_secret() -> None:
+    command = [sys.executable, "-m", "bucketbench.testbed", "--require-auth", "--exit-with-parent"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode()
+        made = Credentials.read(Path(json.loads(line)["credentials"]))
+        _, log = process.communicate()  # Ends its standard input, and it with that.
+    secrets = list(made.tokens.values())
+    for key in made.access_keys.values():
+        secrets += [key.secret_access_key, key.session_token or key.secret_access_key]
+    assert not [secret for secret in secrets if secret in line + log.decode()]
+    assert process.returncode == 0
+    assert not made.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--public-bucket", "open"], "--public-bucket needs --require-auth"),
+        (["--require-auth", "--public-bucket", "No"], "--public-bucket 'No' is not a bucket name"),
+        (["--require-auth", "--token-lifetime-s", "0"], "--token-lifetime-s 0.0 is out of range"),
+        (["--require-auth", "--token-lifetime-s", "nan"], "--token-lifetime-s nan is out of range"),
+    ],
+)
+def test_options_that_make_no_sense(capsys: pytest.CaptureFixture[str], options: list[str], said: str) -> None:
+    assert main(options) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_unsigned_chunks_with_a_trailer_over_tls() -> None:
