@@ -289,7 +289,7 @@ AUTHORIZATION = GET_HEADERS["Authorization"]
         (changed("x-amz-date", None), 403, "AccessDenied", "Date"),
         (changed("x-amz-content-sha256", None), 400, "InvalidRequest", "x-amz-content-sha256"),
         (changed("x-amz-content-sha256", "abc"), 400, "InvalidArgument", "UNSIGNED-PAYLOAD"),
-        (changed("x-amz-security-token", "t"), 400, "InvalidToken", "session token"),
+        (changed("x-amz-security-token", "t"), 400, "InvalidToken", "token is malformed"),
     ],
 )
 def test_refusals_of_signed_headers(headers: dict[str, str], status: int, code: str, said: str) -> None:

@@ -35,9 +35,9 @@ __all__ = [
     "UploadMissingError",
 ]
 
-_BUCKET_NAME = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
-"""*Source*: Amazon S3 bucket naming rules: 3 to 63 of a-z 0-9 . -, no address of IPv4 form, no two dots side by
-side."""
+_BUCKET_NAME = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)(?!.*\.\.)[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]\Z")
+"""*Source*: Amazon S3 bucket naming rules (3 to 63 of a-z 0-9 . -, no address of IPv4 form, no two dots side by
+side), and the underscore that Cloud Storage allows beside them."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

@@ -48,6 +48,8 @@ async def create_bucket(call: Call) -> Response:
     """Makes a bucket in the region that the body's location constraint names."""
     body = await call.xml_body(64 << 10)
     location = _location_constraint(body) if body.strip() else ""
+    if "_" in call.bucket_name:  # Which Cloud Storage allows, and S3 does not.
+        raise S3Error("InvalidBucketName", fields={"BucketName": call.bucket_name})
     call.buckets.create_bucket(call.bucket_name, location=location)
     return Response(status=200, headers=[(b"location", b"/" + call.bucket_name.encode())])
 

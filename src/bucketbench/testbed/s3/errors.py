@@ -1,5 +1,8 @@
-"""S3's error codes, and the translation of the model's errors into them. *Source*: Amazon S3 API reference, error
-responses."""
+"""S3's error codes, and the translation of the model's errors into them.
+
+Where S3 has one wording for a code it is given, since clients read it: s3fs knows a changed object by "pre-conditions".
+*Source*: Amazon S3 API reference, error responses.
+"""
 
 from collections.abc import Mapping
 
@@ -20,46 +23,63 @@ _CODES: Mapping[str, tuple[int, str]] = {
     "AuthorizationHeaderMalformed": (400, "The Authorization header is malformed."),
     "AuthorizationQueryParametersError": (400, "The signature in the query is malformed."),
     "BadDigest": (400, "The checksum you gave does not match the bytes that arrived."),
-    "BucketAlreadyOwnedByYou": (409, "You own a bucket of this name already."),
-    "BucketNotEmpty": (409, "The bucket still has objects; delete them first."),
-    "EntityTooLarge": (400, "The upload is larger than the maximum allowed size."),
-    "EntityTooSmall": (400, "A part other than the last is smaller than the minimum allowed size."),
-    "ExpiredToken": (400, "The session token has expired."),
-    "IncompleteBody": (400, "Fewer bytes arrived than the request declared."),
+    "BucketAlreadyOwnedByYou": (
+        409,
+        "Your previous request to create the named bucket succeeded and you already own it.",
+    ),
+    "BucketNotEmpty": (409, "The bucket you tried to delete is not empty"),
+    "EntityTooLarge": (400, "Your proposed upload exceeds the maximum allowed size"),
+    "EntityTooSmall": (400, "Your proposed upload is smaller than the minimum allowed size"),
+    "ExpiredToken": (400, "The provided token has expired."),
+    "IncompleteBody": (400, "You did not provide the number of bytes specified by the Content-Length HTTP header"),
     "InternalError": (500, "The testbed failed; its log on standard error says how."),
-    "InvalidAccessKeyId": (403, "No access key has this id."),
-    "InvalidArgument": (400, "An argument is not valid."),
-    "InvalidBucketName": (400, "The bucket name is not valid."),
-    "InvalidDigest": (400, "The Content-MD5 you gave is not an MD5 in base64."),
+    "InvalidAccessKeyId": (403, "The AWS Access Key Id you provided does not exist in our records."),
+    "InvalidArgument": (400, "Invalid Argument"),
+    "InvalidBucketName": (400, "The specified bucket is not valid."),
+    "InvalidDigest": (400, "The Content-MD5 you specified was invalid."),
     "InvalidLocationConstraint": (400, "The location constraint is no region of S3."),
-    "InvalidPart": (400, "A part was not found, or its ETag is another than you gave."),
-    "InvalidPartNumber": (416, "The object has no part of this number."),
-    "InvalidPartOrder": (400, "The parts must be listed in ascending order of their numbers."),
-    "InvalidRange": (416, "No byte of the range lies in the object."),
+    "InvalidPart": (
+        400,
+        "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified"
+        " entity tag may not match the part's entity tag.",
+    ),
+    "InvalidPartNumber": (416, "The requested partnumber is not satisfiable"),
+    "InvalidPartOrder": (400, "The list of parts was not in ascending order. Parts must be ordered by part number."),
+    "InvalidRange": (416, "The requested range is not satisfiable"),
     "InvalidRequest": (400, "The request is not valid."),
-    "InvalidToken": (400, "The session token is not the one of this access key."),
-    "InvalidStorageClass": (400, "The storage class is none of S3's."),
-    "InvalidURI": (400, "The path is not percent-encoded UTF-8."),
-    "KeyTooLongError": (400, "The key is longer than 1,024 bytes of UTF-8."),
+    "InvalidToken": (400, "The provided token is malformed or otherwise invalid."),
+    "InvalidStorageClass": (400, "The storage class you specified is not valid"),
+    "InvalidURI": (400, "Couldn't parse the specified URI."),
+    "KeyTooLongError": (400, "Your key is too long"),
     "MalformedTrailerError": (400, "The aws-chunked body or its trailer is malformed."),
-    "MalformedXML": (400, "The XML is not well-formed or not of the expected schema."),
-    "MaxMessageLengthExceeded": (400, "The request is too large."),
-    "MetadataTooLarge": (400, "The user metadata is larger than 2 KiB."),
-    "MethodNotAllowed": (405, "The method is not allowed on this resource."),
-    "MissingContentLength": (411, "The request needs a Content-Length."),
-    "NoSuchBucket": (404, "The bucket does not exist."),
-    "NoSuchKey": (404, "The key does not exist."),
-    "NoSuchUpload": (404, "The upload does not exist: it was completed, aborted or never created."),
+    "MalformedXML": (400, "The XML you provided was not well-formed or did not validate against our published schema"),
+    "MaxMessageLengthExceeded": (400, "Your request was too big."),
+    "MetadataTooLarge": (400, "Your metadata headers exceed the maximum allowed metadata size"),
+    "MethodNotAllowed": (405, "The specified method is not allowed against this resource."),
+    "MissingContentLength": (411, "You must provide the Content-Length HTTP header."),
+    "NoSuchBucket": (404, "The specified bucket does not exist"),
+    "NoSuchKey": (404, "The specified key does not exist."),
+    "NoSuchUpload": (
+        404,
+        "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or"
+        " completed.",
+    ),
     "NotImplemented": (501, "The testbed does not implement what the request asks for."),
     "NotModified": (304, "Not modified."),
-    "OperationAborted": (409, "A conflicting operation is in progress against this resource; try again."),
-    "PreconditionFailed": (412, "A precondition of the request does not hold."),
-    "RequestTimeTooSkewed": (403, "The request's time differs too much from the server's."),
-    "RequestTimeout": (400, "The connection was not read from or written to within the time limit."),
+    "OperationAborted": (
+        409,
+        "A conflicting conditional operation is currently in progress against this resource. Please try again.",
+    ),
+    "PreconditionFailed": (412, "At least one of the pre-conditions you specified did not hold"),
+    "RequestTimeTooSkewed": (403, "The difference between the request time and the current time is too large."),
+    "RequestTimeout": (
+        400,
+        "Your socket connection to the server was not read from or written to within the timeout period.",
+    ),
     "SignatureDoesNotMatch": (
         403,
-        "The signature calculated for the request is another than the one provided; check the secret access key and"
-        " how the request is signed.",
+        "The request signature we calculated does not match the signature you provided. Check your key and signing"
+        " method.",
     ),
     "SlowDown": (503, "Please reduce your request rate."),
     "TooManyRequests": (429, "Please reduce your request rate."),
