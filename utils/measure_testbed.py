@@ -1,154 +1,89 @@
-"""Measures what the testbed carries: 100 KiB GETs a second and MiB/s of large GETs, with obstore as the client.
+"""Measures the testbed on this machine and writes the two pages about it anew.
 
-Client and server share this machine's cores, so the CPU seconds that each of them took say which one was the limit.
-The network model is off unless `--network` says otherwise.
+    python utils/measure_testbed.py [--quick] [--only shaping|capacity] [--into DIRECTORY]
 
-    python utils/measure_testbed.py [--seconds 3] [--concurrency 64] [--network regional] [--tls]
+`docs/results/testbed-shaping.md`: asked and achieved latency and bandwidth with the network model on.
+`docs/results/testbed-capacity.md`: requests/s and bytes/s with it off, with and without the request log, and listings.
+
+The client is a program of bare sockets in a process of its own. A full run takes about eight minutes and should have
+the machine for itself; `--quick` takes about two, measures fewer points, and is for seeing that all of it works.
 """
 
 import argparse
-import asyncio
-import json
-import os
-import platform
-import resource
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
-from itertools import count
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
-import obstore
-import psutil
-from obstore.store import S3Store
+from testbed_measurement.capacity import capacity_tables
+from testbed_measurement.listing import listing_table
+from testbed_measurement.session import Session, session
+from testbed_measurement.shaping import Plan, shaping_tables
+from testbed_measurement.tables import Table, write_page
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+_RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+_LOG_REQUESTS = 100_000
 
-SMALL_BYTES, SMALL_OBJECTS = 100 << 10, 500
-LARGE_BYTES, LARGE_OBJECTS, RANGE_BYTES = 64 << 20, 4, 8 << 20
+_FULL = Plan(presets=("lan", "regional", "cross_region"), connections=(1, 4, 16, 64, 256), seconds=3.0)
+_QUICK = Plan(presets=("lan", "regional"), connections=(1, 16, 256), seconds=1.5)
 
+_SHAPING_TEXT = """\
+With the network model on: what was asked for, what a client of bare sockets in a process of its own saw, and where the
+testbed's log said that this machine does not keep the model (`said so`). Asked is the model's formula, without anything
+that the machine adds. A point that misses by more than 5 % and is marked asks for more than the machine carries."""
 
-def own_cpu_s() -> float:
-    """Returns the CPU seconds of this process, all threads."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-def server_cpu_s(testbed: RunningTestbed) -> float:
-    """Returns the CPU seconds of the testbed's process."""
-    times = psutil.Process(testbed.pid).cpu_times()
-    return times.user + times.system
-
-
-def run_threads(read: Callable[[int], int], seconds: float, concurrency: int) -> tuple[int, int]:
-    """Reads in threads until the time is over; returns requests and bytes."""
-    numbers, stop_s = count(), time.perf_counter() + seconds
-
-    def work(_: int) -> tuple[int, int]:
-        requests = received_bytes = 0
-        while time.perf_counter() < stop_s:
-            received_bytes += read(next(numbers))
-            requests += 1
-        return requests, received_bytes
-
-    with ThreadPoolExecutor(concurrency) as pool:
-        totals = list(pool.map(work, range(concurrency)))
-    return sum(total[0] for total in totals), sum(total[1] for total in totals)
-
-
-async def run_async(store: S3Store, key: Callable[[int], str], seconds: float, concurrency: int) -> tuple[int, int]:
-    """Reads whole objects in asyncio tasks until the time is over; returns requests and bytes."""
-    numbers, stop_s, totals = count(), time.perf_counter() + seconds, [0, 0]
-
-    async def work() -> None:
-        while time.perf_counter() < stop_s:
-            answer = await obstore.get_async(store, key(next(numbers)))
-            received_bytes = len(await answer.bytes_async())
-            totals[0] += 1
-            totals[1] += received_bytes
-
-    await asyncio.gather(*(work() for _ in range(concurrency)))
-    return totals[0], totals[1]
-
-
-def measured(name: str, testbed: RunningTestbed, run: Callable[[], tuple[int, int]]) -> dict[str, object]:
-    """Runs one workload and returns its figures."""
-    own_s, server_s, start_s = own_cpu_s(), server_cpu_s(testbed), time.perf_counter()
-    requests, received_bytes = run()
-    elapsed_s = time.perf_counter() - start_s
-    own_s, server_s = own_cpu_s() - own_s, server_cpu_s(testbed) - server_s
-    return {
-        "workload": name,
-        "requests_per_s": round(requests / elapsed_s),
-        "mib_per_s": round(received_bytes / elapsed_s / (1 << 20)),
-        "client_cpu_ms_per_request": round(1000 * own_s / requests, 3),
-        "server_cpu_ms_per_request": round(1000 * server_s / requests, 3),
-        "client_cores": round(own_s / elapsed_s, 2),
-        "server_cores": round(server_s / elapsed_s, 2),
-    }
+_CAPACITY_TEXT = """\
+With the network model off and objects in memory: how much the testbed carries, and what it takes of the processors
+that it shares with what is measured. The client is a program of bare sockets in a process of its own, one thread."""
 
 
 def main() -> None:
-    """Measures and prints one line of JSON for each workload."""
+    """Measures what is asked for, shows each table, and writes the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each workload")
-    parser.add_argument("--concurrency", type=int, default=64, help="small reads at the same time")
-    parser.add_argument("--large-concurrency", type=int, default=4, help="large reads at the same time")
-    parser.add_argument("--network", default="none")
-    parser.add_argument("--tls", action="store_true")
-    parser.add_argument("--directory", help="measure the directory holder, in this directory")
+    parser.add_argument("--quick", action="store_true", help="fewer points, shorter")
+    parser.add_argument("--only", choices=("shaping", "capacity"), help="one of the pages")
+    parser.add_argument("--into", type=Path, default=_RESULTS, help="where the pages are written")
     options = parser.parse_args()
-    print(
-        json.dumps(
-            {
-                "cpus": os.cpu_count(),
-                "python": platform.python_version(),
-                **{name: version(name) for name in ("obstore", "uvicorn", "uvloop", "httptools")},
-            }
-        )
-    )
-    with launch_testbed(buckets=["measure"], network="none", tls=options.tls, directory=options.directory) as testbed:
-        if testbed.ca_certificate is not None:
-            os.environ["SSL_CERT_FILE"] = str(testbed.ca_certificate)
-        store = S3Store(
-            "measure",
-            endpoint=testbed.s3_endpoint,
-            region="us-east-1",
-            skip_signature=True,
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": True},
-        )
-        for number in range(SMALL_OBJECTS):
-            obstore.put(store, f"small/{number}", os.urandom(SMALL_BYTES))
-        for number in range(LARGE_OBJECTS):
-            obstore.put(store, f"large/{number}", os.urandom(LARGE_BYTES))
-        testbed.set_network(options.network)
+    logging.basicConfig(format="%(message)s")
+    plan = _QUICK if options.quick else _FULL
+    command = "python utils/measure_testbed.py --quick" if options.quick else "make bench-testbed"
+    options.into.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        plain, tls = stack.enter_context(session()), stack.enter_context(session(tls=True))
+        if options.only != "capacity":
+            write_page(
+                options.into / "testbed-shaping.md",
+                title="How exactly the testbed shapes",
+                text=_SHAPING_TEXT,
+                command=command,
+                tables=_shown(shaping_tables(plan, plain, tls)),
+            )
+        if options.only != "shaping":
+            plain.testbed.set_network("none")
+            tls.testbed.set_network("none")
+            logged = stack.enter_context(session(log_requests=_LOG_REQUESTS))
+            write_page(
+                options.into / "testbed-capacity.md",
+                title="What the testbed carries",
+                text=_CAPACITY_TEXT,
+                command=command,
+                tables=_shown(_capacity(plan, plain, logged, tls, quick=options.quick)),
+            )
 
-        def small(number: int) -> int:
-            return len(obstore.get(store, f"small/{number % SMALL_OBJECTS}").bytes())
 
-        def large(number: int) -> int:
-            answer = obstore.get(store, f"large/{number % LARGE_OBJECTS}")
-            return sum(len(piece) for piece in answer.stream(min_chunk_size=1 << 20))
+def _capacity(plan: Plan, plain: Session, logged: Session, tls: Session, *, quick: bool) -> Iterator[Table]:
+    connections = tuple(count for count in plan.connections if count != 4)
+    yield from capacity_tables(connections, plan.seconds, plain=plain, logged=logged, tls=tls)
+    yield listing_table((20_000,) if quick else (100_000, 1_000_000))
 
-        def ranged(number: int) -> int:
-            start = number % (LARGE_BYTES // RANGE_BYTES) * RANGE_BYTES
-            return len(obstore.get_range(store, f"large/{number % LARGE_OBJECTS}", start=start, length=RANGE_BYTES))
 
-        seconds, threads, few = options.seconds, options.concurrency, options.large_concurrency
-        workloads: list[tuple[str, Callable[[], tuple[int, int]]]] = [
-            (f"100 KiB GETs, {threads} threads", lambda: run_threads(small, seconds, threads)),
-            ("100 KiB GETs, 8 threads", lambda: run_threads(small, seconds, 8)),
-            (
-                f"100 KiB GETs, asyncio, {threads} at once",
-                lambda: asyncio.run(run_async(store, lambda n: f"small/{n % SMALL_OBJECTS}", seconds, threads)),
-            ),
-            (f"64 MiB GETs, streamed, {few} threads", lambda: run_threads(large, seconds, few)),
-            (f"8 MiB ranged GETs, {few} threads", lambda: run_threads(ranged, seconds, few)),
-        ]
-        for name, run in workloads:
-            print(json.dumps(measured(name, testbed, run)), flush=True)
+def _shown(tables: Iterator[Table]) -> Iterator[Table]:
+    """Yields the tables as they come, and shows them."""
+    for table in tables:
+        print(table.markdown(), flush=True)
+        yield table
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,9 +19,9 @@ TOLERANCE = 0.05
 *Source*: the testbed's promise, 5 % (docs/testbed.md)."""
 
 _WINDOW_S = 2.0
-_LEAST_DEADLINES = 20
+_LEAST_DEADLINES = 10
 """A window with fewer first bytes, or pieces of bodies, is too small to speak of. *Source*: ours; one interruption of
-10 ms among twenty 20 ms waits is less than the tolerance."""
+10 ms among ten waits of 20 ms is just the tolerance."""
 
 _WARNING_EVERY_S = 5.0
 """*Source*: ours; seldom enough to be read."""
@@ -90,13 +90,15 @@ class Health:
         self._begun_processors: tuple[float, float] | None = None
         self._begun_own_s = 0.0
 
-    def first_byte(self, asked_s: float, late_s: float) -> None:
-        """Counts a first byte that was asked for after `asked_s` and left `late_s` too late."""
+    def first_byte(self, asked_s: float, late_s: float, *, recovers: bool = False) -> None:
+        """Counts a first byte that was asked for after `asked_s` and left `late_s` too late; `recovers` where the body
+        that follows makes up for it, so that only its own end can be late."""
         window = self._current()
         window.first_bytes += 1
         window.asked_s += asked_s
         if late_s > 0:
             window.late_s += late_s
+            window.behind_machine_s += 0.0 if recovers else late_s
             window.late_first_bytes += late_s > asked_s * TOLERANCE
             window.worst_late_s = max(window.worst_late_s, late_s)
 
@@ -119,14 +121,14 @@ class Health:
         """Returns the counts since the beginning as plain values, after judging what was not yet.
 
         `first_bytes` were waited for; `late_first_bytes` of them came more than 5 % late; `first_byte_asked_s` and
-        `first_byte_late_s` are means; `worst_late_s` is that of any deadline. `sent_bytes` is what transfers sent, and
-        `behind_machine_share` and `behind_peer_share` the shares of their time that they lost to this machine and to
-        slow peers. `warnings` counts those in the log.
+        `first_byte_late_s` are means; `worst_late_s` is that of any deadline. `sent_bytes` is what transfers carried.
+        `behind_machine_share` and `behind_peer_share` are the shares of all waits and transfers that were lost to this
+        machine and to slow peers. `warnings` counts those in the log.
         """
         self._end_window()
         total = self._total
         first_bytes = max(1, total.first_bytes)
-        spent_s = total.transfer_s + total.behind_machine_s + total.behind_peer_s or 1.0
+        spent_s = total.asked_s + total.transfer_s + total.behind_machine_s + total.behind_peer_s or 1.0
         return {
             "first_bytes": total.first_bytes,
             "late_first_bytes": total.late_first_bytes,
@@ -170,7 +172,8 @@ class Health:
             behind_s += window.behind_peer_s
         asked_s = window.asked_s + window.transfer_s
         late = window.first_bytes >= _LEAST_DEADLINES and window.late_s > TOLERANCE * window.asked_s
-        slow = window.pieces >= _LEAST_DEADLINES and behind_s > TOLERANCE * asked_s
+        enough = window.pieces > 0 and window.first_bytes + window.pieces >= _LEAST_DEADLINES
+        slow = enough and behind_s > TOLERANCE * asked_s
         if not (late or slow) or now_s - self._warned_s < _WARNING_EVERY_S:
             return
         self._warned_s = now_s
@@ -185,7 +188,7 @@ class Health:
         if slow:
             achieved = window.sent_bytes / elapsed_s / _MIB
             told.append(
-                f"bodies were to take {asked_s:.2f} s with the wait for them and took {asked_s + behind_s:.2f} s,"
+                f"waits and transfers were to take {asked_s:.2f} s and took {asked_s + behind_s:.2f} s, that is"
                 f" {achieved:,.0f} MiB/s where {achieved * (1 + behind_s / asked_s):,.0f} were asked for"
             )
         busy = f"; the testbed took {own_share:.2f} processors"

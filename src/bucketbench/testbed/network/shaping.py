@@ -308,7 +308,7 @@ class Network:
 
         def due(when_s: float) -> None:
             if latency_s:
-                self.health.first_byte(latency_s, time.monotonic() - due_s)
+                self.health.first_byte(latency_s, time.monotonic() - due_s, recovers=self._download is not None)
             callback(when_s)
 
         self._deadlines.call_at(due_s, due)

@@ -7,6 +7,7 @@ up, the parsing of a request, the writing of an answer.
 
 import asyncio
 import socket
+import ssl
 import statistics
 import time
 from collections.abc import Collection
@@ -41,10 +42,13 @@ _LIMIT_S = 5.0
 """How long one probe may take before calibration is given up. *Source*: ours."""
 
 
-async def round_trip_s() -> float:
+async def round_trip_s(context: ssl.SSLContext | None = None) -> float:
     """Returns the seconds that a request takes longer than its first-byte latency, 0 where that cannot be measured.
 
     It is the lower quartile of some requests: other load on the machine only ever adds to it.
+
+    Args:
+        context: the server's side of TLS, or None for plain HTTP.
     """
     content = MemoryContent([b"x"])
     plain = PlainGet(
@@ -60,9 +64,10 @@ async def round_trip_s() -> float:
     config.load()
     protocol = partial(TestbedProtocol, config=config, server_state=ServerState(), app_state={})
     try:
-        server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+        server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0, ssl=context)
         async with server:
-            excess_s = await asyncio.to_thread(_excess_s, server.sockets[0].getsockname())
+            address = server.sockets[0].getsockname()
+            excess_s = await asyncio.to_thread(_excess_s, address, secure=context is not None)
     except OSError:
         return 0.0
     finally:
@@ -70,11 +75,20 @@ async def round_trip_s() -> float:
     return min(_MOST_S, max(0.0, statistics.quantiles(excess_s, n=4)[0]))
 
 
-def _excess_s(address: tuple[str, int]) -> list[float]:
+def _connect(address: tuple[str, int], *, secure: bool) -> socket.socket:
+    connection = socket.create_connection(address, timeout=_LIMIT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if not secure:
+        return connection
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # Of the peer only its speed is wanted.
+    return context.wrap_socket(connection)
+
+
+def _excess_s(address: tuple[str, int], *, secure: bool) -> list[float]:
     """Returns by how much each probe took longer than the latency asked for."""
     excess_s = []
-    with socket.create_connection(address, timeout=_LIMIT_S) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with _connect(address, secure=secure) as connection:
         for _ in range(_PROBES):
             time.sleep(_LATENCY_S)
             begun_s = time.monotonic()

@@ -70,7 +70,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to serve, and says so."""
         await super().startup(sockets)
-        self._application.set_round_trip(await round_trip_s())
+        self._application.set_round_trip(await round_trip_s(self.config.ssl))
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._standard_input)
         self._ready()
