@@ -41,8 +41,9 @@ class Measured:
 class Session:
     """One running testbed and one client process."""
 
-    def __init__(self, testbed: RunningTestbed, clients: ProcessPoolExecutor) -> None:
+    def __init__(self, testbed: RunningTestbed, clients: ProcessPoolExecutor, *, large_bytes: int) -> None:
         self.testbed = testbed
+        self.large_bytes = large_bytes
         self._clients = clients
         self._server = psutil.Process(testbed.pid)
 
@@ -73,17 +74,18 @@ class Session:
 
 
 @contextmanager
-def session(**options: Any) -> Iterator[Session]:
-    """Starts a testbed with `launch_testbed`'s options, the model off, and fills it with the objects that are read."""
+def session(*, large_bytes: int = LARGE_BYTES, **options: Any) -> Iterator[Session]:
+    """Starts a testbed with `launch_testbed`'s options, the model off, and fills it with the objects that are read, the
+    large one of `large_bytes`."""
     context = multiprocessing.get_context("spawn")
     with (
         launch_testbed(buckets=[BUCKET], **options) as testbed,
         ProcessPoolExecutor(1, mp_context=context) as clients,
     ):
-        started = Session(testbed, clients)
+        started = Session(testbed, clients, large_bytes=large_bytes)
         started.store(TINY_KEY, TINY_BYTES)
         for number in range(SMALL_OBJECTS):
             started.store(f"{SMALL_KEY}/{number}", SMALL_BYTES)
-        started.store(LARGE_KEY, LARGE_BYTES)
+        started.store(LARGE_KEY, large_bytes)
         time.sleep(0.2)
         yield started

@@ -10,7 +10,6 @@ from bucketbench.testbed.network.presets import load_network
 from testbed_measurement.load import Load, Outcome
 from testbed_measurement.session import (
     BUCKET,
-    LARGE_BYTES,
     LARGE_KEY,
     SMALL_BYTES,
     SMALL_KEY,
@@ -191,7 +190,7 @@ def _bandwidth(plan: Plan, measured: Session, method: str) -> Table:
     for preset, model, connections in _points(plan):
         each, total = _limits(model)
         rate = min(each, total / connections)
-        size_bytes = min(LARGE_BYTES, int(rate * plan.seconds))
+        size_bytes = min(measured.large_bytes, int(rate * plan.seconds))
         if uploads:
             size_bytes = min(size_bytes, _UPLOADED_BYTES // connections)
         measured.testbed.set_network(preset)

@@ -26,8 +26,8 @@ from bucketbench.testbed.serving.protocol import TestbedProtocol
 
 __all__ = ["round_trip_s"]
 
-_PROBES, _UNCOUNTED = 20, 5
-"""Requests, and how many of the first of them do not count: caches are cold. *Source*: ours, 80 ms in all."""
+_PROBES, _UNCOUNTED = 15, 3
+"""Requests, and how many of the first of them do not count: caches are cold. *Source*: ours, 65 ms in all."""
 
 _LATENCY_S = 0.002
 """What is asked for, and the pause between requests, in which processors go to sleep as they do while a client waits.
