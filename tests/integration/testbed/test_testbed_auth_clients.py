@@ -295,6 +295,18 @@ def fetched(url: str, *, method: str = "GET", body: bytes | None = None) -> tupl
         return error.code, error.read()
 
 
+def test_plain_gets_are_judged_too(testbed: RunningTestbed) -> None:
+    owner = credentials(testbed).access_keys[OWNER]
+    for bucket in ("data", "open"):
+        boto3_client(testbed, owner).put_object(Bucket=bucket, Key="plain", Body=b"body")
+    assert fetched(f"{testbed.s3_endpoint}/open/plain") == (200, b"body")
+    assert fetched(f"{testbed.s3_endpoint}/data/plain")[0] == 403
+    for prefix, status in (("", 403), ("/download/storage/v1/b", 401)):
+        open_path, path = ("/open/plain", "/data/plain") if not prefix else ("/open/o/plain", "/data/o/plain")
+        assert fetched(f"{testbed.gcs_endpoint}{prefix}{open_path}?alt=media") == (200, b"body")
+        assert fetched(f"{testbed.gcs_endpoint}{prefix}{path}?alt=media")[0] == status
+
+
 @pytest.mark.parametrize("addressing", ["path", "virtual"])
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
 def test_presigned_addresses(

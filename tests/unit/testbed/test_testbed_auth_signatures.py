@@ -18,7 +18,7 @@ import botocore.auth
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketbench.testbed.auth.credentials import AccessKey
@@ -242,6 +242,7 @@ def signed_by_botocore(
     return target, {"Host": parts.netloc, **dict(made.headers.items())}
 
 
+@settings(derandomize=True)
 @given(key=NASTY, parameters=st.lists(st.tuples(st.sampled_from(["prefix", "marker", "uploads"]), NASTY), max_size=3))
 def test_whatever_botocore_signs_is_accepted(key: str, parameters: list[tuple[str, str]]) -> None:
     query = "&".join(f"{name}={quote(value, safe='~')}" for name, value in parameters)
@@ -309,6 +310,8 @@ def test_refusals_of_signed_headers(headers: dict[str, str], status: int, code: 
         ("", "", 86401.0, "AccessDenied"),
         ("", "", -901.0, "AccessDenied"),
         ("Expires=86400", "Expires=604801", 0.0, "AuthorizationQueryParametersError"),
+        ("Expires=86400", "Expires=0000000000009", 0.0, "AuthorizationQueryParametersError"),
+        ("SignedHeaders=host", "SignedHeaders=host%3B%E6%97%A5", 0.0, "AuthorizationQueryParametersError"),
         ("Expires=86400", "Expires=soon", 0.0, "AuthorizationQueryParametersError"),
         ("&X-Amz-Date=20130524T000000Z", "", 0.0, "AuthorizationQueryParametersError"),
         ("AWS4-HMAC-SHA256", "AWS5", 0.0, "AuthorizationQueryParametersError"),
@@ -322,6 +325,36 @@ def test_presigned_addresses(old: str, new: str, now_s: float, code: str | None)
     assert judge.code(request(method, target.replace(old, new), headers)) == code
     both = request(method, target, {**headers, "Authorization": AUTHORIZATION})
     assert judge.code(both) == "InvalidArgument"
+
+
+_PARAMETERS = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders")
+_TYPICAL = (
+    "AWS4-HMAC-SHA256",
+    "AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request",
+    "20130524T000000Z",
+    "9",
+    "host",
+)
+
+
+@settings(derandomize=True)
+@given(
+    parameters=st.fixed_dictionaries(
+        {name: st.one_of(st.just(usual), NASTY) for name, usual in zip(_PARAMETERS, _TYPICAL, strict=True)}
+    ),
+    more=st.dictionaries(st.sampled_from(["X-Amz-Signature", "AWSAccessKeyId", "Expires", "Signature"]), NASTY),
+    headers=st.dictionaries(
+        st.sampled_from(["authorization", "x-amz-date", "date", "x-amz-content-sha256", "x-amz-security-token"]),
+        st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=30),
+    ),
+)
+def test_nothing_odd_is_accepted_or_breaks_the_gate(
+    parameters: dict[str, str], more: dict[str, str], headers: dict[str, str]
+) -> None:
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in (parameters | more).items())
+    assert Judge().code(request("GET", f"/data/key?{query}", {"Host": HOST, **headers}))
+    only_headers = {"Host": HOST, "Authorization": "AWS4-HMAC-SHA256 " + headers.pop("authorization", ""), **headers}
+    assert Judge().code(request("GET", "/data/key", only_headers))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:9000", "data.localhost:9000"])

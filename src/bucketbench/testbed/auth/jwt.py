@@ -61,7 +61,7 @@ def verified_claims(
     issued_s, expires_s = claims.get("iat"), claims.get("exp")
     if not isinstance(issued_s, int | float) or not isinstance(expires_s, int | float):
         raise JwtError("the JWT has no iat and exp in seconds")
-    if issued_s > now_s + _LEEWAY_S or expires_s < now_s or expires_s - issued_s > _LIFETIME_LIMIT_S:
+    if not (issued_s <= now_s + _LEEWAY_S and now_s <= expires_s <= issued_s + _LIFETIME_LIMIT_S):
         raise JwtError(f"the JWT must be valid now and for at most {_LIFETIME_LIMIT_S} s; check its iat and exp")
     return account, claims
 

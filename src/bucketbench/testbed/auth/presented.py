@@ -10,6 +10,10 @@ __all__ = ["AWS4", "GOOG4", "MalformedSignatureError", "PresentedSignature", "Sc
 
 _TIMESTAMP = re.compile(r"\d{8}T\d{6}Z\Z", re.ASCII)
 _SCOPE = re.compile(r"(?P<id>.+)/(?P<day>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/(?P<terminator>[^/]+)\Z", re.ASCII)
+_NUMBER = re.compile(r"\d{1,9}\Z", re.ASCII)
+_HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+(?:;[!#$%&'*+.^_`|~0-9a-z-]+)*\Z")
+"""*Source*: RFC 9110, field names are tokens; separated by semicolons here."""
+
 _HEX = re.compile(r"(?:[0-9a-f]{2})+\Z", re.IGNORECASE)
 
 EXPIRY_LIMIT_S = 604_800
@@ -107,7 +111,7 @@ def from_query(query: Mapping[str, str], scheme: Scheme) -> PresentedSignature:
             f"{scheme.parameter('Algorithm')} is {parts['Algorithm']!r}, expected {scheme.algorithm}"
         )
     expires = parts["Expires"]
-    if not (expires.isascii() and expires.isdecimal()) or not 1 <= int(expires[:12]) <= EXPIRY_LIMIT_S:
+    if not _NUMBER.match(expires) or not 1 <= int(expires) <= EXPIRY_LIMIT_S:
         raise MalformedSignatureError(
             f"{scheme.parameter('Expires')} is {expires!r}, expected 1 to {EXPIRY_LIMIT_S} seconds"
         )
@@ -142,8 +146,8 @@ def _presented(
     if not _HEX.match(signature):
         raise MalformedSignatureError("the signature is not hexadecimal")
     names = tuple(signed_headers.lower().split(";"))
-    if "host" not in names:
-        raise MalformedSignatureError(f"the signed headers are {signed_headers!r}, and must include host")
+    if not _HEADER_NAMES.match(signed_headers.lower()) or "host" not in names:
+        raise MalformedSignatureError(f"the signed headers are {signed_headers!r}, expected names with host among them")
     return PresentedSignature(
         identity=found["id"],
         day=found["day"],
