@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 import boto3
-import gcsfs
 import obstore
 import s3fs
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
+from gcsfs.core import GCSFileSystem  # Not the class that first looks for gRPC, for a minute where there is none.
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 from google.cloud.storage.retry import DEFAULT_RETRY
@@ -252,7 +252,7 @@ class Gcsfs(Struck):
     end = "upload_chunk"
 
     def __init__(self, testbed: RunningTestbed, *, impatient: bool = False) -> None:
-        self.files = gcsfs.GCSFileSystem(
+        self.files = GCSFileSystem(
             endpoint_url=testbed.gcs_endpoint,
             token="anon",
             skip_instance_cache=True,

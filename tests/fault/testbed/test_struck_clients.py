@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import http.client
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from struck_clients import BUCKET, CLIENTS, Struck, no_waits_between_tries
+from testbed_tables import Table
 
 from bucketbench.testbed import RunningTestbed, launch_testbed
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from testbed_tables import Table
 
 BODY = random.Random(1).randbytes(300_000)
 LARGE = random.Random(2).randbytes(6 << 20)  # Two parts of S3.

@@ -56,7 +56,7 @@ class DrivenConnection:
         self.ending = ""
         self.gone = asyncio.Event()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self.ending = "closed"
         self.gone.set()
 

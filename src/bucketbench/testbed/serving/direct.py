@@ -47,7 +47,7 @@ class DirectResponse:
         head: status line and headers, up to the empty line.
         body: what follows.
 
-    `entry` is that of the log, or None.
+    `entry` is that of the log, or None; `sent_bytes` what of the body was handed to the connection.
 
     Raises:
         ContentGoneError: the object's bytes are gone; nothing was written.
@@ -58,29 +58,24 @@ class DirectResponse:
         "_head",
         "_piece_bytes",
         "_reader",
-        "_start",
         "_stop",
         "_transfer",
         "_wire",
         "cancelled",
         "entry",
+        "sent_bytes",
     )
 
     def __init__(self, wire: Wire, head: bytes, body: ContentSlice) -> None:
         self._reader = body.content.open()
         self._wire = wire
         self._head = head
-        self._start = self._at = body.start
-        self._stop = body.stop
+        self._at, self._stop = body.start, body.stop
         self._piece_bytes = min(body.content.piece_bytes, wire.write_bytes)
         self._transfer: Transfer | None = None
         self.cancelled = False
         self.entry: LogEntry | None = None
-
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes of the body that were handed to the connection, or are due next."""
-        return self._at - self._start
+        self.sent_bytes = 0
 
     def start(self, network: Network | None) -> None:
         """Sends the response: now, or when the network model has it due."""
@@ -131,6 +126,7 @@ class DirectResponse:
             if transfer is not None:
                 transfer.call_when_due(len(piece), partial(self._send, piece))
                 return
+            self.sent_bytes += len(piece)
             self._wire.write(piece)
             if self._at < self._stop and not self._wire.writable:
                 self._wire.call_when_writable(self._next)
@@ -139,6 +135,7 @@ class DirectResponse:
     def _send(self, piece: bytes | memoryview) -> None:
         if self.cancelled:
             return
+        self.sent_bytes += len(piece)
         self._wire.write(piece)
         if self._at == self._stop or self._wire.writable:
             self._next()

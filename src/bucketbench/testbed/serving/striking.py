@@ -82,7 +82,7 @@ async def _pause(receive: AsgiReceive, seconds: float | None) -> None:
 async def cut(connection: Connection, receive: AsgiReceive, *, clean: bool) -> None:
     """Ends the connection, cleanly or by a reset, and returns when it has ended."""
     if clean:
-        connection.close()
+        await connection.close()
     else:
         await connection.reset()
     await client_gone(receive)
