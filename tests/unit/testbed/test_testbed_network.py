@@ -123,6 +123,60 @@ def test_a_transfer_that_fell_behind_catches_up_only_so_far() -> None:
     assert due == [pytest.approx(111.0 - CATCH_UP_S)]
 
 
+def test_a_body_makes_up_for_a_late_first_byte() -> None:
+    time, due = FakeTime(), []
+    clock = time.clock(100, None)
+    transfer = Transfer(clock, 100, time.health)
+    time.run(100.02)  # The first byte was due 20 ms ago.
+    transfer.begin(100.0)
+    transfer.call_when_due(100, lambda: due.append(time.now_s))
+    time.run()
+    assert due == [pytest.approx(101.0)]
+    assert transfer.due_s == pytest.approx(101.0)
+
+
+def test_no_body_makes_up_where_the_total_is_full() -> None:
+    time, due = FakeTime(), []
+    clock = time.clock(100, 100)
+    send(time, clock, 1000, 10, [])
+    transfer = Transfer(clock, 50, time.health)
+    time.run(100.02)
+    transfer.begin(100.0)
+    transfer.call_when_due(50, lambda: due.append(time.now_s))
+    time.run()
+    assert due == [pytest.approx(101.02)]
+
+
+def test_what_is_lost_is_put_down_to_whom_it_was_lost_by() -> None:
+    time = FakeTime(lateness_s=0.2)
+    clock = time.clock(100, None)
+    transfer = Transfer(clock, 300, time.health)
+    transfer.begin()
+
+    def after_the_first() -> None:
+        time.lateness_s = 0.0
+        time.now_s += 0.3  # The reader is not ready.
+        transfer.call_when_due(200, lambda: None)
+
+    transfer.call_when_due(100, after_the_first)
+    time.run()
+    found = time.health.snapshot()
+    # Due at 101.0 s, sent at 101.2, ready at 101.5: half a second behind, of which the catch-up forgives a twentieth.
+    assert found["sent_bytes"] == 300
+    assert found["behind_machine_share"] == pytest.approx(0.2 / 3.45)
+    assert found["behind_peer_share"] == pytest.approx(0.25 / 3.45)
+    assert found["worst_late_s"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("connections", [1, 16, 256])
+def test_pieces_are_so_large_that_not_too_many_are_due(connections: int) -> None:
+    time = FakeTime()
+    clock = time.clock(None, 1000 * MIB)
+    transfers = [send(time, clock, 10 * MIB, MIB, []) for _ in range(connections)]
+    assert clock.rate_bytes_per_s / transfers[0].piece_bytes * connections <= 4000
+    assert 16 << 10 <= transfers[0].piece_bytes <= MIB
+
+
 @pytest.mark.parametrize(
     "tail", [{}, {"tail_probability": 0.02, "tail_first_byte_s": 0.2}, {"tail_probability": 1, "tail_first_byte_s": 1}]
 )
