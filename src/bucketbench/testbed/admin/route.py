@@ -46,16 +46,14 @@ class Administered(Protocol):
 class Admin:
     """Answers requests under `/_testbed/`: they are neither counted, logged, shaped nor struck.
 
-    | request | answer |
-    |---|---|
-    | `GET /_testbed/counts` | the counts, as `Counters.snapshot` has them |
-    | `GET`, `PUT /_testbed/network` | the network model; PUT replaces it by a JSON mapping |
-    | `GET`, `PUT /_testbed/faults` | the rules, with how many requests each matched and struck; PUT replaces them by
-    JSON, a mapping of seed and rules or a list of rules, and starts their draws and counts again |
-    | `GET /_testbed/requests?after=0` | the log above a number, as `RequestLog.page` has it |
-    | `GET /_testbed/uploads` | uploads that are open, as `open_uploads` has them |
-    | `GET /_testbed/snapshot` | counts, network, faults, uploads, and the state of the log, at one moment |
-    | `POST /_testbed/reset` | the counts as they were; then they start again, and the log is empty |
+    - `GET /_testbed/counts`: the counts, as `Counters.snapshot` has them.
+    - `GET`, `PUT /_testbed/network`: the network model; PUT replaces it by a JSON mapping.
+    - `GET`, `PUT /_testbed/faults`: the rules, with how many requests each matched and struck; PUT replaces them by
+      JSON, a mapping of seed and rules or a list of rules, and starts their draws and counts again.
+    - `GET /_testbed/requests?after=0`: the log above a number, as `RequestLog.page` has it.
+    - `GET /_testbed/uploads`: uploads that are open, as `open_uploads` has them.
+    - `GET /_testbed/snapshot`: counts, network, faults, uploads, and the state of the log, at one moment.
+    - `POST /_testbed/reset`: the counts as they were; then they start again, and the log is empty.
 
     What PUT sets is for requests that begin later. A wrong path is answered 404, another method 405, a wrong body 400
     with the reason; the log, where the testbed keeps none, 409.

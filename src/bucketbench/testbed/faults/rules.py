@@ -72,25 +72,22 @@ _WHAT = ("status", "code", "message", "retry_after_s", "after_bytes", "after_fra
 class FaultRule:
     """A rule: the requests that it matches, when it strikes among them, and what happens to those it strikes.
 
-    | kind | what happens | fields |
-    |---|---|---|
-    | `error` | the request has no effect; the provider's own error document answers it | `status`, optional `code`,
-    `message`, `retry_after_s` |
-    | `reset` | TCP RST instead of an answer, and no effect; with a place, the request takes effect and the RST comes
-    inside the answer's body | optional place |
-    | `truncate` | the whole Content-Length is announced, the connection ends cleanly (FIN) inside the body | optional
-    place, by default half the body |
-    | `stall` | nothing more comes for `seconds`, by default until the client goes away; then the rest | optional place,
-    by default before the first byte |
-    | `delay` | the first byte comes `seconds` later | `seconds` |
-    | `drip` | the body comes at `bytes_per_s` | `bytes_per_s` |
-    | `corrupt` | one byte of an object's body has another value, the length is right | optional place, by default drawn
-    |
-    | `stale_listing` | names written in the last `seconds` are not listed | `seconds` |
-    | `repeat_page` | a listing's later page is answered with the page before it | |
-    | `skip_page` | a listing is answered with the page after the one that was asked for | |
-    | `lost_response` | a write takes effect, then TCP RST instead of an answer | |
-    | `reset_upload` | TCP RST inside the request's body; no effect | optional `after_bytes` of the request's body, 0 |
+    - `error`: the request has no effect; the provider's own error document answers it, with `status` and, where given,
+      `code`, `message` and `retry_after_s`.
+    - `reset`: TCP RST instead of an answer, and no effect. With a place the request takes effect, and the RST comes
+      inside the answer's body.
+    - `truncate`: the whole Content-Length is announced, and the connection ends cleanly (FIN) at the place, by default
+      half of the body.
+    - `stall`: nothing comes for `seconds`, by default until the client goes away, and then the rest: at the place, by
+      default before the first byte.
+    - `delay`: the first byte comes `seconds` later.
+    - `drip`: the body comes at `bytes_per_s`.
+    - `corrupt`: one byte of an object has another value, the length being right; at the place, by default a drawn one.
+    - `stale_listing`: names that were written in the last `seconds` are not listed.
+    - `repeat_page`: a listing's page after the first is answered with the page before it.
+    - `skip_page`: a listing is answered with the page after the one that was asked for.
+    - `lost_response`: a request that changes something takes effect; then TCP RST instead of an answer.
+    - `reset_upload`: TCP RST after `after_bytes` of the request's body, by default at its first piece; no effect.
 
     A *place* is `after_bytes` or `after_fraction` of the answer's body; one at or beyond the end means the last byte,
     so that a struck body is never whole. An empty body has no place: it is struck at its headers.

@@ -16,7 +16,7 @@ from bucketbench.testbed.serving.dialect import UNKNOWN, Dialect, Operation
 from bucketbench.testbed.serving.messages import Body, CutError, DisconnectedError, Request, Response, parse_query
 from bucketbench.testbed.serving.receiving import AsgiReceive, BodyReceiver, body_length_bytes, drain
 from bucketbench.testbed.serving.sending import AsgiSend, Outgoing
-from bucketbench.testbed.serving.striking import before_first_byte, cut, has_no_effect, injected_error
+from bucketbench.testbed.serving.striking import answer_without_effect, before_first_byte, cut
 
 __all__ = ["CONNECTION", "FAULT", "Exchange"]
 
@@ -184,8 +184,9 @@ class Exchange:
         """Returns the answer: an injected error, a refusal by the network model's rates, or the dialect's."""
         if operation is _MALFORMED:
             return self._dialect.error(request, status=400, message="The query is not percent-encoded UTF-8.")
-        if request.fault is not None and has_no_effect(request.fault):
-            return injected_error(self._dialect, request, request.fault)
+        struck = answer_without_effect(self._dialect, request)
+        if struck is not None:
+            return struck
         if not self._served.admitted(operation, writes=request.method not in ("GET", "HEAD")):
             return self._dialect.error(request, status=self._dialect.throttled_status)
         return await self._dialect.answer(request, operation)

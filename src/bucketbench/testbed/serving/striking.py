@@ -9,27 +9,30 @@ from bucketbench.testbed.serving.messages import CutError, DisconnectedError, Re
 from bucketbench.testbed.serving.receiving import AsgiReceive, client_gone
 
 __all__ = [
+    "answer_without_effect",
     "before_first_byte",
     "corrupted",
     "cut",
-    "has_no_effect",
-    "injected_error",
     "place_inside_body",
     "strike_inside_body",
 ]
 
 
-def has_no_effect(fault: Fault | None) -> bool:
-    """Returns whether the dialect must not see the request."""
-    return fault is not None and (fault.kind == "error" or (fault.kind == "reset" and not fault.has_place))
+_INTERNAL = "An internal error that a rule of faults asked for; try again."
+"""Instead of the dialects' own text for this status, which speaks of a failure of the testbed."""
 
 
-def injected_error(dialect: Dialect, request: Request, fault: Fault) -> Response:
-    """Returns the provider's answer for the error that a rule asks for; an empty one for kinds without an answer."""
-    rule = fault.rule
-    if rule.status is None:
-        return Response(status=500)
-    response = dialect.error(request, status=rule.status, code=rule.code, message=rule.message)
+def answer_without_effect(dialect: Dialect, request: Request) -> Response | None:
+    """Returns the answer to a request that its fault keeps from the dialect, or None where the dialect answers it.
+
+    Where the fault is a reset nobody sees that answer, because `before_first_byte` comes first.
+    """
+    fault = request.fault
+    if fault is None or fault.has_place or fault.kind not in ("error", "reset"):
+        return None
+    rule, status = fault.rule, fault.rule.status or 500
+    message = rule.message or (_INTERNAL if status == 500 else None)
+    response = dialect.error(request, status=status, code=rule.code, message=message)
     if rule.retry_after_s is not None:
         response.headers.append((b"retry-after", b"%d" % rule.retry_after_s))
     return response
