@@ -38,11 +38,13 @@ def test_every_group_and_file_is_known() -> None:
     assert found == {"dataset.yaml", "hydra", *GROUPS}
 
 
-def test_all_combinations_of_target_network_and_client_compose() -> None:
-    groups = {group: options(group) for group in ("target", "network", "client")}
-    found = points("repeat=0", *SET, *(f"{group}={','.join(names)}" for group, names in groups.items()))
-    expected = [(t, n, c) for t in groups["target"] for n in groups["network"] for c in groups["client"]]
-    assert [(point.config["target"]["name"], point.network, point.client.name) for point in found] == expected
+@pytest.mark.parametrize("group", ["network", "faults", "client"])
+def test_all_options_compose_on_every_target(group: str) -> None:
+    swept = {"target": options("target"), "client": ["boto3"]} | {group: options(group)}
+    found = points("repeat=0", *SET, *(f"{name}={','.join(names)}" for name, names in swept.items()))
+    chosen = {"network": lambda p: p.network, "faults": lambda p: p.faults, "client": lambda p: p.client.name}[group]
+    expected = [(target, option) for target in swept["target"] for option in swept[group]]
+    assert [(point.config["target"]["name"], chosen(point)) for point in found] == expected
 
 
 @pytest.mark.parametrize("group", ["target", "data", "client", "model"])
