@@ -4,6 +4,7 @@ It runs in a process of its own, so that neither the server's processor nor an i
 """
 
 import contextlib
+import operator
 import resource
 import select
 import socket
@@ -30,6 +31,8 @@ class Load:
         requests: stop after so many, each answered whole; None where `seconds` decides.
         seconds: begin no request after so many seconds.
         per_s: requests that begin a second in all, evenly spaced; None as fast as answers come.
+        spread_s: over how many seconds the connections begin, evenly spaced; all at once they would stay in step, and
+            meet on a link that they would else have one after the other.
         method: of all requests.
         range_bytes: ask for the first so many bytes; None for the whole.
         body_bytes: length of the body sent, zeros.
@@ -42,6 +45,7 @@ class Load:
     requests: int | None = None
     seconds: float | None = None
     per_s: float | None = None
+    spread_s: float = 0.0
     method: str = "GET"
     range_bytes: int | None = None
     body_bytes: int = 0
@@ -64,6 +68,11 @@ class Outcome:
     def requests_per_s(self) -> float:
         """Answers a second."""
         return len(self.total_s) / self.elapsed_s
+
+    def answers_per_s(self, start_s: float, stop_s: float) -> float:
+        """Returns the answers a second that ended between two times since the load began."""
+        ended_s = map(operator.add, self.begun_s, self.total_s)
+        return sum(start_s <= at_s < stop_s for at_s in ended_s) / (stop_s - start_s)
 
 
 class _Connection:
@@ -201,11 +210,10 @@ class _Run:
 
     def _begin_what_is_due(self) -> bool:
         """Begins requests on idle connections; returns whether more will come."""
-        load = self._load
         while not self._over():
             if not self._idle:
                 return True
-            if load.per_s is not None and time.perf_counter() < self._start_s + self._begun / load.per_s:
+            if time.perf_counter() < self._next_s():
                 return True
             connection = self._idle.pop(0)
             self._begun += 1
@@ -215,6 +223,14 @@ class _Run:
                 self._epoll.modify(connection.socket.fileno(), select.EPOLLIN | select.EPOLLOUT)
         return False
 
+    def _next_s(self) -> float:
+        """Returns when the next request may begin, at the soonest."""
+        load = self._load
+        after_s = self._begun / load.per_s if load.per_s is not None else 0.0
+        if self._begun < load.connections:
+            after_s = max(after_s, self._begun * load.spread_s / load.connections)
+        return self._start_s + after_s
+
     def _over(self) -> bool:
         load = self._load
         if load.requests is not None and self._begun >= load.requests:
@@ -223,9 +239,9 @@ class _Run:
 
     def _turn(self) -> None:
         """Waits for events and handles them."""
-        load, timeout_s = self._load, _GIVE_UP_S
-        if load.per_s is not None and self._idle and not self._over():
-            timeout_s = max(0.0, self._start_s + self._begun / load.per_s - time.perf_counter())
+        timeout_s = _GIVE_UP_S
+        if self._idle and not self._over():
+            timeout_s = max(0.0, self._next_s() - time.perf_counter())
         events = self._epoll.poll(timeout_s)
         if not events and timeout_s == _GIVE_UP_S:
             raise TimeoutError(f"{self._busy} requests had no answer for {_GIVE_UP_S} s")

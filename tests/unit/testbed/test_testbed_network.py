@@ -123,30 +123,6 @@ def test_a_transfer_that_fell_behind_catches_up_only_so_far() -> None:
     assert due == [pytest.approx(111.0 - CATCH_UP_S)]
 
 
-def test_a_body_makes_up_for_a_late_first_byte() -> None:
-    time, due = FakeTime(), []
-    clock = time.clock(100, None)
-    transfer = Transfer(clock, 100, time.health)
-    time.run(100.02)  # The first byte was due 20 ms ago.
-    transfer.begin(100.0)
-    transfer.call_when_due(100, lambda: due.append(time.now_s))
-    time.run()
-    assert due == [pytest.approx(101.0)]
-    assert transfer.due_s == pytest.approx(101.0)
-
-
-def test_no_body_makes_up_where_the_total_is_full() -> None:
-    time, due = FakeTime(), []
-    clock = time.clock(100, 100)
-    send(time, clock, 1000, 10, [])
-    transfer = Transfer(clock, 50, time.health)
-    time.run(100.02)
-    transfer.begin(100.0)
-    transfer.call_when_due(50, lambda: due.append(time.now_s))
-    time.run()
-    assert due == [pytest.approx(101.02)]
-
-
 def test_what_is_lost_is_put_down_to_whom_it_was_lost_by() -> None:
     time = FakeTime(lateness_s=0.2)
     clock = time.clock(100, None)

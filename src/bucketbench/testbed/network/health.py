@@ -90,15 +90,14 @@ class Health:
         self._begun_processors: tuple[float, float] | None = None
         self._begun_own_s = 0.0
 
-    def first_byte(self, asked_s: float, late_s: float, *, recovers: bool = False) -> None:
-        """Counts a first byte that was asked for after `asked_s` and left `late_s` too late; `recovers` where the body
-        that follows makes up for it, so that only its own end can be late."""
+    def first_byte(self, asked_s: float, late_s: float) -> None:
+        """Counts a first byte that was asked for after `asked_s` and left `late_s` too late."""
         window = self._current()
         window.first_bytes += 1
         window.asked_s += asked_s
         if late_s > 0:
             window.late_s += late_s
-            window.behind_machine_s += 0.0 if recovers else late_s
+            window.behind_machine_s += late_s
             window.late_first_bytes += late_s > asked_s * TOLERANCE
             window.worst_late_s = max(window.worst_late_s, late_s)
 

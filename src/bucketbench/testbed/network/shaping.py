@@ -82,11 +82,6 @@ class ServiceClock:
         return min(self._each, self._total / max(1, self._transferring))
 
     @property
-    def full(self) -> bool:
-        """Whether the total is the limit, not the connection's own."""
-        return self.rate_bytes_per_s < self._each
-
-    @property
     def transferring(self) -> int:
         """How many connections transfer at this moment."""
         return self._transferring
@@ -192,19 +187,12 @@ class Transfer:
         self._callback: Callable[[], None] | None = None
         self.due_s: float | None = None
 
-    def begin(self, due_s: float | None = None) -> None:
-        """Counts the transfer among those that share the link, if it is not yet.
-
-        One that was to begin at `due_s` (time.monotonic) and could not is behind by what it missed, unless the total
-        is the limit: then others had that part of the link.
-        """
+    def begin(self) -> None:
+        """Counts the transfer among those that share the link, if it is not yet."""
         if not self.present:
             self._clock.join()
             self.present = True
             self._position = self._clock.now()
-            if due_s is not None and not self._clock.full:
-                late_s = min(CATCH_UP_S, self._clock.late_s(due_s))
-                self._position -= late_s * self._clock.rate_bytes_per_s
 
     def end(self) -> None:
         """Counts it no longer, however far it came."""
@@ -308,7 +296,7 @@ class Network:
 
         def due(when_s: float) -> None:
             if latency_s:
-                self.health.first_byte(latency_s, time.monotonic() - due_s, recovers=self._download is not None)
+                self.health.first_byte(latency_s, time.monotonic() - due_s)
             callback(when_s)
 
         self._deadlines.call_at(due_s, due)

@@ -95,7 +95,7 @@ class DirectResponse:
         if self._transfer is not None:
             self._transfer.end()
 
-    def _first_byte(self, network: Network | None, due_s: float) -> None:
+    def _first_byte(self, network: Network | None, _: float) -> None:
         if self.cancelled:
             return
         if self.entry is not None:
@@ -104,7 +104,7 @@ class DirectResponse:
         if network is not None:
             self._transfer = network.download(self._stop - self._at)
             if self._transfer is not None:
-                self._transfer.begin(due_s)
+                self._transfer.begin()
         self._next()
 
     def _next(self) -> None:
