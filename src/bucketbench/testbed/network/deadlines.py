@@ -23,8 +23,8 @@ EARLY_S = 30e-6
 """How much before its time a call may be made. *Source*: ours; 1.5 % of the least latency of a preset, 2 ms, and about
 what going back to sleep would take."""
 
-_LEAD_FIRST_S = 60e-6
-"""What the lead begins with. *Source*: the lateness measured after a sleep of half a millisecond."""
+_LEAD_FIRST_S = 100e-6
+"""What the lead begins with. *Source*: the lateness measured after a sleep of 2 ms, the least latency of a preset."""
 
 _LEAD_MOST_S = 300e-6
 """The most that the timer is set early: what is later than that is load, which no lead compensates. *Source*: ours,
