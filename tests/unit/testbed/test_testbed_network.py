@@ -137,7 +137,7 @@ def test_what_is_lost_is_put_down_to_whom_it_was_lost_by() -> None:
     transfer.call_when_due(100, after_the_first)
     time.run()
     found = time.health.snapshot()
-    # Due at 101.0 s, sent at 101.2, ready at 101.5: half a second behind, of which the catch-up forgives a twentieth.
+    # Due at 101.0 s, sent at 101.2, ready at 101.5: half a second behind, of which 50 ms can be made up for.
     assert found["sent_bytes"] == 300
     assert found["behind_machine_share"] == pytest.approx(0.2 / 3.45)
     assert found["behind_peer_share"] == pytest.approx(0.25 / 3.45)
