@@ -209,7 +209,7 @@ def _buckets(options: argparse.Namespace) -> Buckets:
         holder = MemoryHolder() if options.directory is None else DirectoryHolder(Path(options.directory))
         buckets = Buckets(holder)
     except DirectoryError as error:
-        raise _UsageError(f"--directory: {error}") from None
+        raise _UsageError(f"--directory {options.directory}: {error}") from None
     named = [("--bucket", name) for name in options.bucket] + [
         ("--public-bucket", name) for name in options.public_bucket
     ]

@@ -311,7 +311,7 @@ def test_the_command_prints_one_line_and_ends_cleanly_with_open_connections() ->
         (["--host", "0.0.0.0"], "add --allow-remote"),
         (["--host", "no.such.host.invalid"], "is no address of this machine"),
         (["--port", "70000"], "--port 70000"),
-        (["--directory", "/proc/none"], "--directory: cannot use /proc/none"),
+        (["--directory", "/proc/none"], "--directory /proc/none: cannot use /proc/none"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )
