@@ -12,6 +12,7 @@ A test module makes one `Table`, its tests `record` their cells, and its last te
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -80,7 +81,7 @@ class Table:
                     text = f"{text} ({notes.index(note) + 1})".strip()
                 texts.append(text)
             lines.append(_line(texts))
-        numbered = [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
+        numbered = [_note(number, note) for number, note in enumerate(notes, start=1)]
         return "\n".join([*lines, *(["", *numbered] if numbered else [])])
 
     def settle(self, *, write: bool) -> None:
@@ -120,6 +121,11 @@ class Table:
 
 def _line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def _note(number: int, note: str) -> str:
+    start = f"{number}. "
+    return textwrap.fill(start + note, width=120, subsequent_indent=" " * len(start), break_on_hyphens=False)
 
 
 def _changes(before: str, after: str) -> list[str]:

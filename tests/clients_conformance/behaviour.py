@@ -1,29 +1,41 @@
-"""The list of behaviours: each a function of a `Bench`, under the words that head its row in the table."""
+"""What a behaviour is: a function of a `Bench`, with the words that head its row in the table."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import ModuleType
 
 from client_shape import Bench
 
-__all__ = ["BEHAVIOURS", "Behaviour", "behaviour", "noise"]
+__all__ = ["Behaviour", "behaviour", "behaviours_in", "noise"]
 
 Behaviour = Callable[[Bench], None]
 
-BEHAVIOURS: dict[str, Behaviour] = {}
-"""By the row's words, in the table's order."""
+_WORDS = "behaviour_words"
 
 
 def behaviour(words: str) -> Callable[[Behaviour], Behaviour]:
-    """Puts a function into the list."""
+    """Makes a function a behaviour, under these words."""
 
-    def listed(function: Behaviour) -> Behaviour:
-        assert words not in BEHAVIOURS, words
-        BEHAVIOURS[words] = function
+    def marked(function: Behaviour) -> Behaviour:
+        setattr(function, _WORDS, words)
         return function
 
-    return listed
+    return marked
+
+
+def behaviours_in(*modules: ModuleType) -> dict[str, Behaviour]:
+    """Returns the behaviours of modules by their words, in the modules' order and within each in the order of the
+    text."""
+    found: dict[str, Behaviour] = {}
+    for module in modules:
+        for value in vars(module).values():
+            words = getattr(value, _WORDS, None)
+            if words is not None:
+                assert words not in found, words
+                found[words] = value
+    return found
 
 
 def noise(size_bytes: int, seed: int = 1) -> bytes:

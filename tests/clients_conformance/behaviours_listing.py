@@ -35,14 +35,14 @@ def nothing(bench: Bench) -> None:
     assert bench.client.listing("folder/") == []
 
 
-_NAMES = [f"pages/{number:05}" for number in range(5000)]
+NAMES = [f"pages/{number:05}" for number in range(5000)]
 
 
 @functools.lru_cache(maxsize=1)
 def crowded_bucket(testbed: RunningTestbed) -> str:
     """Returns a bucket with 5,000 objects, made once for all clients."""
     with contextlib.closing(Wire(testbed)) as wire:
-        for name in _NAMES:
+        for name in NAMES:
             wire.put(name, b"x")
         return wire.bucket
 
@@ -51,7 +51,7 @@ def crowded_bucket(testbed: RunningTestbed) -> str:
 def pages(bench: Bench) -> None:
     client = bench.with_bucket(crowded_bucket(bench.testbed))
     bench.testbed.reset_counts()
-    assert sorted(client.listing("pages/")) == [(name, 1) for name in _NAMES]
+    assert sorted(client.listing("pages/")) == [(name, 1) for name in NAMES]
     counts = bench.testbed.counts()["requests"]
     asked = sum(number for name, number in counts.items() if name.startswith("list_objects"))
     assert asked >= 5, counts

@@ -11,15 +11,14 @@ LIMIT_BYTES = 1024
 
 
 def named(bench: Bench, names: Sequence[str]) -> None:
-    """Each name is saved, is the only one that the testbed has then, is loaded and is listed."""
-    for name in names:
+    """Each name is saved under just that name and loaded; all of them are listed."""
+    for number, name in enumerate(names, start=1):
         body = name.encode()
         bench.client.save(name, body)
-        assert bench.wire.names() == [name]
+        assert bench.wire.names() == sorted(names[:number])
         assert bench.wire.get(name) == body
         assert bench.client.load(name) == body
-        assert bench.client.listing("") == [(name, len(body))]
-        bench.wire.ask("DELETE", name)
+    assert sorted(bench.client.listing("")) == sorted((name, len(name.encode())) for name in names)
 
 
 @behaviour("names: spaces, `+`, `%2F`")
@@ -34,18 +33,22 @@ def signs(bench: Bench) -> None:
 
 @behaviour("names: Unicode")
 def unicode(bench: Bench) -> None:
-    # Composed and decomposed are two names; an emoji is four bytes; the last is the end of the basic plane.
-    for name in ("\u00e9", "e\u0301"):
-        bench.client.save(f"both/{name}", name.encode())
-    assert bench.wire.names() == ["both/e\u0301", "both/\u00e9"]
-    for name in ("\u00e9", "e\u0301"):
-        bench.wire.ask("DELETE", f"both/{name}")
-    named(bench, ["\u65e5\u672c\u8a9e/\u30d5\u30a1\u30a4\u30eb", "\U0001f600", "\u202eabc", "\u00a0", "\uffee"])
+    # Composed and decomposed are two names; the last comes before the emoji by UTF-8, and after it by UTF-16.
+    names = [
+        "\u00e9",
+        "e\u0301",
+        "\u65e5\u672c\u8a9e/\u30d5\u30a1\u30a4\u30eb",
+        "\U0001f600",
+        "\u202eabc",
+        "\u00a0",
+        "\uffee",
+    ]
+    named(bench, names)
 
 
 @behaviour("names: `//`")
 def double_slash(bench: Bench) -> None:
-    named(bench, ["a//b", "a///b", "a//"])
+    named(bench, ["a//b", "a///b"])
 
 
 @behaviour("names: leading `/`")
@@ -60,7 +63,7 @@ def dots(bench: Bench) -> None:
 
 @behaviour("names: trailing `/`")
 def trailing_slash(bench: Bench) -> None:
-    named(bench, ["folder/", "folder/sub/"])
+    named(bench, ["folder/", "folder/sub/", "a//"])
 
 
 @behaviour("names: 1,024 bytes, and not one more")
@@ -71,4 +74,4 @@ def longest(bench: Bench) -> None:
     named(bench, [longest])
     with bench.client.refusal("name"):
         bench.client.save(longest + "n", b"x")
-    assert bench.wire.names() == []
+    assert bench.wire.names() == [longest]

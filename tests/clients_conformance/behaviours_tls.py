@@ -7,11 +7,11 @@ from dataclasses import replace
 from behaviour import behaviour, noise
 from client_shape import Bench
 
-TLS = ("TLS, verified by its authority", "TLS of an unknown authority is refused")
-"""Behaviours that need the testbed that serves TLS."""
+VERIFIED = "TLS, verified by its authority"
+REFUSED = "TLS of an unknown authority is refused"
 
 
-@behaviour(TLS[0])
+@behaviour(VERIFIED)
 def verified(bench: Bench) -> None:
     body = noise(300_000)
     client = bench.client.trusting(bench.place)
@@ -21,7 +21,7 @@ def verified(bench: Bench) -> None:
     assert bench.wire.get("folder/object") == body
 
 
-@behaviour(TLS[1])
+@behaviour(REFUSED)
 def refused(bench: Bench) -> None:
     stranger = bench.client.trusting(replace(bench.place, ca_certificate=None))
     with stranger.refusal("certificate"):

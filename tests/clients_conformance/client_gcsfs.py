@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import aiohttp
 import fsspec.asyn
+from broken import published_truncated
 from client_shape import PART_BYTES, Client, Described, Place
 from gcsfs.core import GCSFileSystem
 from google.oauth2.service_account import Credentials
@@ -47,6 +48,7 @@ class Gcsfs(Client):
         "list_after": "gcsfs lists from the beginning",
         "signed_put": "gcsfs signs for reading",
     }
+    departs: ClassVar = {"a writer's block that fails publishes nothing": published_truncated("gcsfs")}
     errors: ClassVar = {
         "missing": (FileNotFoundError, ""),
         "no bucket": (FileNotFoundError, ""),
@@ -76,7 +78,7 @@ class Gcsfs(Client):
     def save_large(self, key: str, body: bytes) -> None:
         self.stream(key, [body[start : start + PART_BYTES] for start in range(0, len(body), PART_BYTES)])
 
-    def stream(self, key: str, pieces: Sequence[bytes]) -> None:
+    def stream(self, key: str, pieces: Iterable[bytes]) -> None:
         with self.files.open(self._path(key), "wb", block_size=PART_BYTES) as file:
             for piece in pieces:
                 file.write(piece)

@@ -9,7 +9,7 @@ import base64
 import functools
 import io
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -127,7 +127,7 @@ class _Google(Client):
         told = {"md5": blob.md5_hash, "crc32c": blob.crc32c}
         return {name: value for name, value in told.items() if value is not None}
 
-    def signed(self, key: str, method: str) -> str:
+    def _signed(self, key: str, method: str) -> str:
         return self.blob(key).generate_signed_url(
             version="v4",
             expiration=timedelta(minutes=5),
@@ -135,6 +135,12 @@ class _Google(Client):
             credentials=Credentials.from_service_account_info(service_account()),
             api_access_endpoint=self.endpoint,
         )
+
+    def signed_get(self, key: str) -> str:
+        return self._signed(key, "GET")
+
+    def signed_put(self, key: str) -> str:
+        return self._signed(key, "PUT")
 
 
 class GoogleSimple(_Google):
@@ -160,20 +166,20 @@ class GoogleSimple(_Google):
 
     def save_mislabelled(self, key: str, body: bytes, labelled: bytes) -> None:
         blob = self.blob(key)
-        blob.crc32c = base64.b64encode(google_crc32c.value(labelled).to_bytes(4, "big")).decode()
+        blob.crc32c = _crc32c(labelled)
         blob.upload_from_string(body, checksum=None, retry=None)
-
-    def signed_get(self, key: str) -> str:
-        return self.signed(key, "GET")
-
-    def signed_put(self, key: str) -> str:
-        return self.signed(key, "PUT")
 
 
 def no_suffix_in_chunks(bench: Bench) -> None:
     bench.wire.put("object", b"body")
     with bench.client.refusal("suffix"):
         bench.client.load_tail("object", 2)
+
+
+def session_stays_open(bench: Bench) -> None:
+    bench.client.abandon("object", bytes(2 * PART_BYTES))
+    assert bench.wire.names() == []
+    assert [upload["kind"] for upload in bench.open_uploads()] == ["resumable"]
 
 
 class GoogleResumable(_Google):
@@ -183,15 +189,15 @@ class GoogleResumable(_Google):
     departs: ClassVar = {
         "a range of the last n bytes": Departure(
             says="google-cloud-storage takes no suffix range where it reads in chunks.", shown=no_suffix_in_chunks
-        )
+        ),
+        "an upload given up leaves nothing": Departure(
+            says="google-cloud-storage's `BlobWriter.terminate` asks to delete the address where sessions start: "
+            "the session stays open.",
+            shown=session_stays_open,
+        ),
     }
     errors: ClassVar = {**_Google.errors, "suffix": (ValueError, "cannot be negative")}
-    lacks: ClassVar = {
-        "save_mislabelled": "it checks what it sent itself, after the last chunk",
-        "signed_get": "as google-cloud-storage",
-        "signed_put": "as google-cloud-storage",
-        "abandon": "the library cancels no session",
-    }
+    lacks: ClassVar = {}
 
     def blob(self, key: str) -> storage.Blob:
         return self.target.blob(key, chunk_size=PART_BYTES)
@@ -205,10 +211,20 @@ class GoogleResumable(_Google):
     def save_large(self, key: str, body: bytes) -> None:
         self.save(key, body)
 
-    def stream(self, key: str, pieces: Sequence[bytes]) -> None:
+    def stream(self, key: str, pieces: Iterable[bytes]) -> None:
         with self.blob(key).open("wb", content_type="application/octet-stream", retry=None) as writer:
             for piece in pieces:
                 writer.write(piece)
+
+    def abandon(self, key: str, body: bytes) -> None:
+        writer = self.blob(key).open("wb", retry=None)
+        writer.write(body)
+        writer.terminate()
+
+    def save_mislabelled(self, key: str, body: bytes, labelled: bytes) -> None:
+        blob = self.blob(key)
+        blob.crc32c = _crc32c(labelled)
+        blob.upload_from_file(io.BytesIO(body), checksum=None, retry=None)
 
     def create(self, key: str, body: bytes) -> None:
         self.save(key, body, if_generation_match=0)
@@ -232,8 +248,6 @@ class GoogleTransferManager(_Google):
         "create": "its chunked uploads take no condition",
         "replace": "its chunked uploads take no condition",
         "save_mislabelled": "it computes the checksums itself",
-        "signed_get": "as google-cloud-storage",
-        "signed_put": "as google-cloud-storage",
     }
 
     def save(self, key: str, body: bytes) -> None:
@@ -256,7 +270,7 @@ class GoogleTransferManager(_Google):
                 str(path), self.blob(key), chunk_size=PART_BYTES, worker_type=transfer_manager.THREAD, retry=None
             )
 
-    def load_in_chunks(self, key: str) -> bytes:
+    def load_large(self, key: str) -> bytes:
         with _file(b"") as path:
             transfer_manager.download_chunks_concurrently(
                 self.blob(key), str(path), chunk_size=PART_BYTES, worker_type=transfer_manager.THREAD
@@ -270,6 +284,10 @@ class GoogleTransferManager(_Google):
             transfer_manager.upload_chunks_concurrently(
                 str(path), blob, content_type=described.content_type, worker_type=transfer_manager.THREAD, retry=None
             )
+
+
+def _crc32c(body: bytes) -> str:
+    return base64.b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -111,7 +111,7 @@ class _Obstore(Client):
     def save_large(self, key: str, body: bytes) -> None:
         obstore.put(self.store, key, body, use_multipart=True, chunk_size=PART_BYTES)
 
-    def stream(self, key: str, pieces: Sequence[bytes]) -> None:
+    def stream(self, key: str, pieces: Iterable[bytes]) -> None:
         with obstore.open_writer(self.store, key, buffer_size=PART_BYTES) as writer:
             for piece in pieces:
                 writer.write(piece)

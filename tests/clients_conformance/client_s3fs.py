@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import functools
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import s3fs
+from broken import published_truncated
 from client_shape import PART_BYTES, Client, Described, Place
 
 
@@ -33,14 +36,15 @@ class S3fs(Client):
     name = "s3fs"
     lacks: ClassVar = {
         "load_version": "s3fs reads by version id, not by ETag",
-        "replace": "s3fs has exclusive creation only",
-        "save_mislabelled": "s3fs takes no checksum from its caller",
         "digests": "s3fs shows the ETag as it is, and no digest",
         "compose": "s3fs merges by copies of parts, each of 5 MiB or more",
         "list_after": "s3fs lists from the beginning",
     }
+    departs: ClassVar = {"a writer's block that fails publishes nothing": published_truncated("s3fs")}
     errors: ClassVar = {
         "range": (OSError, r"\[Errno 22\]"),
+        "condition": (OSError, "pre-conditions"),
+        "checksum": (OSError, "did not match the calculated checksum"),
         "missing": (FileNotFoundError, ""),
         "no bucket": (FileNotFoundError, ""),
         "exists": (FileExistsError, ""),
@@ -67,7 +71,7 @@ class S3fs(Client):
     def save_large(self, key: str, body: bytes) -> None:
         self.stream(key, [body[start : start + PART_BYTES] for start in range(0, len(body), PART_BYTES)])
 
-    def stream(self, key: str, pieces: Sequence[bytes]) -> None:
+    def stream(self, key: str, pieces: Iterable[bytes]) -> None:
         with self.files.open(self._path(key), "wb", block_size=PART_BYTES) as file:
             for piece in pieces:
                 file.write(piece)
@@ -114,6 +118,13 @@ class S3fs(Client):
 
     def create(self, key: str, body: bytes) -> None:
         self.files.pipe_file(self._path(key), body, mode="create")
+
+    def replace(self, key: str, body: bytes, version: str) -> None:
+        self.files.pipe_file(self._path(key), body, IfMatch=version)
+
+    def save_mislabelled(self, key: str, body: bytes, labelled: bytes) -> None:
+        checksum = base64.b64encode(zlib.crc32(labelled).to_bytes(4, "big")).decode()
+        self.files.pipe_file(self._path(key), body, ChecksumCRC32=checksum)
 
     def save_described(self, key: str, body: bytes, described: Described) -> None:
         self.files.pipe_file(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
+from broken import eventually_named, published_truncated
 from client_shape import PART_BYTES, Bench, Client, Departure, Place
 from s3torchconnector import S3ClientConfig
 from s3torchconnector._s3client import S3Client
@@ -33,10 +34,15 @@ def nothing_lies_beyond(bench: Bench) -> None:
     assert bench.client.load_range("object", 4, 10) == b""
 
 
+def unclosed_is_published(bench: Bench) -> None:
+    bench.client.abandon("object", bytes(PART_BYTES + 1))
+    assert eventually_named(bench) == ["object"]
+    assert bench.client.size("object") == PART_BYTES + 1
+
+
 class S3TorchConnector(Client):
     name = "s3torchconnector"
     lacks: ClassVar = {
-        "abandon": "its writer completes or fails; it has no way to give up",
         "delete_many": "one object at a time",
         "load_tail": "it seeks from the end, which asks for the length first",
         "list_after": "it lists from the beginning",
@@ -54,6 +60,11 @@ class S3TorchConnector(Client):
         "trusting": "its TLS trusts the system's authorities only, and tells of others after 80 s of attempts",
     }
     departs: ClassVar = {
+        "a writer's block that fails publishes nothing": published_truncated("s3torchconnector"),
+        "an upload given up leaves nothing": Departure(
+            says="s3torchconnector publishes what was written to a writer that was not closed.",
+            shown=unclosed_is_published,
+        ),
         "copy on the server": Departure(
             says="s3torchconnector sends the source's name unescaped: objects such as `a b` cannot be copied.",
             shown=only_plain_names_are_copied,
@@ -83,10 +94,15 @@ class S3TorchConnector(Client):
     def save_large(self, key: str, body: bytes) -> None:
         self.stream(key, [body])
 
-    def stream(self, key: str, pieces: Sequence[bytes]) -> None:
+    def stream(self, key: str, pieces: Iterable[bytes]) -> None:
         with self.s3.put_object(self.bucket, key) as writer:
             for piece in pieces:
                 writer.write(piece)
+
+    def abandon(self, key: str, body: bytes) -> None:
+        writer = self.s3.put_object(self.bucket, key)
+        writer.write(body)
+        del writer  # There is no other way to give up.
 
     def size(self, key: str) -> int:
         return self.s3.head_object(self.bucket, key).size

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
-import pytest
 from wire import Wire
 
 from bucketbench.testbed import RunningTestbed
@@ -61,9 +60,9 @@ class Bench:
     wire: Wire
     testbed: RunningTestbed
 
-    def other(self, kind: type[Client]) -> Client:
-        """Returns another client in the same bucket."""
-        return kind(self.place)
+    def open_uploads(self) -> list[dict[str, Any]]:
+        """Returns what is neither finished nor given up in the bucket: uploads in parts, and resumable sessions."""
+        return [upload for upload in self.testbed.open_uploads() if upload["bucket"] == self.place.bucket]
 
     def with_bucket(self, bucket: str) -> Client:
         """Returns the same client in another bucket."""
@@ -138,8 +137,12 @@ class Client:
         """Writes an object in parts of PART_BYTES, or through a resumable session."""
         self._none("save_large")
 
-    def stream(self, key: str, pieces: Sequence[bytes]) -> None:
-        """Writes an object through the client's file-like writer."""
+    def load_large(self, key: str) -> bytes:
+        """Reads a large object the way the client does that, if it has one of its own."""
+        return self.load(key)
+
+    def stream(self, key: str, pieces: Iterable[bytes]) -> None:
+        """Writes an object through the client's file-like writer, as a `with` block."""
         self._none("stream")
 
     def abandon(self, key: str, body: bytes) -> None:
@@ -241,12 +244,3 @@ class Client:
     def signed_put(self, key: str) -> str:
         """Returns an address that writes the object."""
         self._none("signed_put")
-
-
-@contextlib.contextmanager
-def environment(**values: str) -> Iterator[None]:
-    """Sets environment variables for as long as the block lasts."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in values.items():
-            patch.setenv(name, value)
-        yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from client_boto3 import Boto3
+from client_dataflux import Dataflux
 from client_gcsfs import Gcsfs
 from client_google import GoogleResumable, GoogleSimple, GoogleTransferManager
 from client_obstore import ObstoreGcs, ObstoreS3
@@ -24,5 +25,6 @@ CLIENTS: dict[str, type[Client]] = {
         GoogleResumable,
         GoogleTransferManager,
         Gcsfs,
+        Dataflux,
     )
 }

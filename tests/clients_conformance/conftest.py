@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import SimpleNamespace
 
+import dataflux_process
 import gcsfs.retry
 import pytest
 
 from bucketbench.testbed import RunningTestbed, launch_testbed
+
+pytest.register_assert_rewrite(
+    "broken", *(f"behaviours_{part}" for part in ("exchange", "listing", "names", "objects", "tls", "writing"))
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -23,6 +28,14 @@ def _credentials() -> Iterator[None]:
         # gcsfs sleeps random() + 2 ** (tries - 1) seconds between its six attempts; less than none is none.
         patch.setattr(gcsfs.retry, "random", SimpleNamespace(random=lambda: -64.0))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _dataflux(_credentials: None) -> Iterator[None]:
+    """Makes the environment of gcs-torch-dataflux while the other clients are at work."""
+    dataflux_process.begin_setup()
+    yield
+    dataflux_process.end()
 
 
 @pytest.fixture(scope="session")

@@ -4,32 +4,52 @@ from __future__ import annotations
 
 import contextlib
 
-import behaviours_listing  # noqa: F401 - fills the list of behaviours, in the order of these imports
-import behaviours_names  # noqa: F401
-import behaviours_objects  # noqa: F401
+import behaviours_exchange
+import behaviours_listing
+import behaviours_names
+import behaviours_objects
 import behaviours_tls
-import behaviours_writing  # noqa: F401
+import behaviours_writing
 import pytest
-from behaviour import BEHAVIOURS
+from behaviour import behaviours_in
+from client_dataflux import Dataflux
 from client_shape import Bench, Client, NoCallError, Place
 from clients import CLIENTS
 from testbed_tables import Table
 from wire import Wire
 
+BEHAVIOURS = behaviours_in(
+    behaviours_objects,
+    behaviours_listing,
+    behaviours_names,
+    behaviours_writing,
+    behaviours_tls,
+    behaviours_exchange,
+)
 TABLE = Table(name="clients", corner="behaviour", rows=list(BEHAVIOURS), columns=list(CLIENTS))
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-@pytest.mark.parametrize("words", BEHAVIOURS)
-def test_behaviour(words: str, name: str, request: pytest.FixtureRequest) -> None:
+def _cases() -> list[object]:
+    """Returns each client with each behaviour; those that need dataflux's environment last, for it may still be made.
+
+    That takes half a minute, and longer where the package index is slow.
+    """
+    cases = [(name, words) for words in BEHAVIOURS for name in CLIENTS]
+    waiting = [case for case in cases if Dataflux.name in case or behaviours_exchange.EXCHANGE in case]
+    ready = sorted((case for case in cases if case not in waiting), key=lambda case: list(CLIENTS).index(case[0]))
+    return [*ready, *(pytest.param(*case, marks=pytest.mark.timeout(900)) for case in waiting)]
+
+
+@pytest.mark.parametrize(("name", "words"), _cases())
+def test_behaviour(name: str, words: str, request: pytest.FixtureRequest) -> None:
     kind = CLIENTS[name]
-    secure = words in behaviours_tls.TLS
+    secure = words in (behaviours_tls.VERIFIED, behaviours_tls.REFUSED)
     testbed = request.getfixturevalue("clients_tls_testbed" if secure else "clients_testbed")
+    departure = kind.departs.get(words)
     with contextlib.closing(Wire(testbed)) as wire:
         place = Place.of(testbed, wire.bucket)
-        departure = kind.departs.get(words)
+        bench = Bench(client=kind(place), place=place, wire=wire, testbed=testbed)
         try:
-            bench = Bench(client=kind(place), place=place, wire=wire, testbed=testbed)
             (departure.shown if departure else BEHAVIOURS[words])(bench)
         except NoCallError:
             assert departure is None
