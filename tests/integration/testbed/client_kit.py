@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+
 import boto3
+from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 
 from bucketbench.testbed import RunningTestbed
 
 BUCKET = "data"
+_PART_BYTES = 8 << 20
 
 
 class Boto3Client:
@@ -26,6 +30,10 @@ class Boto3Client:
 
     def save(self, key: str, body: bytes) -> None:
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+
+    def save_large(self, key: str, body: bytes) -> None:
+        transfer = TransferConfig(multipart_chunksize=_PART_BYTES, multipart_threshold=_PART_BYTES)
+        self.s3.upload_fileobj(io.BytesIO(body), BUCKET, key, Config=transfer)
 
     def load(self, key: str) -> bytes:
         return self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
