@@ -302,6 +302,7 @@ def test_composition(driver: JsonDriver) -> None:
         ({"sourceObjects": [{"name": "none"}]}, 404),
         ({"sourceObjects": [{"name": "p1", "generation": 5}]}, 404),
         ({"sourceObjects": [{"name": "p1", "objectPreconditions": {"ifGenerationMatch": 5}}]}, 412),
+        ({"sourceObjects": [{"name": "p1", "objectPreconditions": "5"}]}, 400),
         ({"sourceObjects": [{"name": "p1"}], "destination": {"crc32c": "AAAAAA=="}}, 400),
         ({"sourceObjects": [{}]}, 400),
     ]:

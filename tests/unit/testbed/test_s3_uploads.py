@@ -64,6 +64,8 @@ def test_an_upload_from_create_to_complete(driver: Driver) -> None:
         assert part(driver, upload, number, body).headers["etag"] == etag_of(body)
     listed = driver.ask("GET", "/data/key", f"uploadId={upload}&max-parts=1").xml
     assert (listed.findtext("Part/PartNumber"), listed.findtext("IsTruncated")) == ("2", "true")
+    none = driver.ask("GET", "/data/key", f"uploadId={upload}&max-parts=0").xml
+    assert (none.find("Part"), none.findtext("IsTruncated")) == (None, "false")  # Else a client would ask for ever.
     assert driver.ask("HEAD", "/data/key").status == 404
     assert driver.ask("GET", "/data", "uploads").xml.findtext("Upload/UploadId") == upload
     answer = complete(driver, upload, [(2, etag_of(BIG)), (7, etag_of(last))])

@@ -22,6 +22,9 @@ CONTENT = bytes(range(10))
         ("bytes=-3", (7, 10)),
         ("bytes=-99", (0, 10)),
         ("bytes=2-99", (2, 10)),
+        pytest.param("bytes=2-" + "9" * 5000, (2, 10), id="a last byte of 5000 digits"),
+        pytest.param("bytes=-" + "9" * 5000, (0, 10), id="a suffix of 5000 digits"),
+        pytest.param("bytes=" + "0" * 5000 + "2-4", (2, 5), id="5000 zeros before a number"),
         ("BYTES = 0 - 3", (0, 4)),
         ("bytes=5-2", None),
         ("bytes=-", None),
@@ -36,7 +39,14 @@ def test_ranges_of_ten_bytes(header: str, wanted: tuple[int, int] | None) -> Non
 
 
 @pytest.mark.parametrize(
-    ("header", "size"), [("bytes=10-", 10), ("bytes=10-12", 10), ("bytes=-0", 10), ("bytes=0-0", 0)]
+    ("header", "size"),
+    [
+        ("bytes=10-", 10),
+        ("bytes=10-12", 10),
+        ("bytes=-0", 10),
+        ("bytes=0-0", 0),
+        pytest.param("bytes=" + "9" * 5000 + "-", 10, id="a first byte of 5000 digits"),
+    ],
 )
 def test_ranges_without_a_byte_of_the_object(header: str, size: int) -> None:
     with pytest.raises(S3Error) as caught:

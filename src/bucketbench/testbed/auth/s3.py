@@ -235,7 +235,7 @@ def _timestamp(request: Request) -> str:
         return stated
     try:
         return parsedate_to_datetime(request.headers.get("date", "")).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    except ValueError:
+    except (ValueError, OverflowError):  # A year or a zone too large for C is an overflow.
         raise S3Error("AccessDenied", "A signed request needs an x-amz-date header, or a Date.") from None
 
 

@@ -16,7 +16,7 @@ def _seconds(header: str | None) -> float | None:
         return None
     try:
         return parsedate_to_datetime(header).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):  # A year or a zone too large for C is an overflow.
         return None
 
 

@@ -133,7 +133,7 @@ def parts_response(
         element("PartNumberMarker", marker),
         element("NextPartNumberMarker", shown[-1].number if shown else 0),
         element("MaxParts", limit),
-        element("IsTruncated", str(len(later) > len(shown)).lower()),
+        element("IsTruncated", str(0 < len(shown) < len(later)).lower()),  # A page of none would lead nowhere.
         *fields,
     ]
     for part in shown:

@@ -166,7 +166,11 @@ def _sources(call: Call, bucket: Bucket, document: Mapping[str, object]) -> list
         generation = entry.get("generation")
         source = call.object_in(bucket, name, None if generation is None else str(generation))
         conditions = entry.get("objectPreconditions") or {}
-        match = conditions.get("ifGenerationMatch") if isinstance(conditions, dict) else None
+        if not isinstance(conditions, dict):
+            raise JsonError(
+                400, "objectPreconditions must be an object.", parameter="sourceObjects.objectPreconditions"
+            )
+        match = conditions.get("ifGenerationMatch")
         if match is not None:
             Preconditions.of({"ifGenerationMatch": str(match)}, ("ifGenerationMatch", "", "", "")).check_write(source)
         sources.append(source)
