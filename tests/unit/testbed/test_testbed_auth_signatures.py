@@ -288,6 +288,12 @@ AUTHORIZATION = GET_HEADERS["Authorization"]
         (changed("x-amz-date", "yesterday"), 400, "AuthorizationHeaderMalformed", "20261128T120000Z"),
         (changed("x-amz-date", "20130524T990000Z"), 400, "AuthorizationHeaderMalformed", "does not exist"),
         (changed("x-amz-date", None), 403, "AccessDenied", "Date"),
+        (
+            changed("x-amz-date", None) | {"date": f"Mon, 01 Jan {'9' * 20} 00:00:00 GMT"},
+            403,
+            "AccessDenied",
+            "Date",
+        ),
         (changed("x-amz-content-sha256", None), 400, "InvalidRequest", "x-amz-content-sha256"),
         (changed("x-amz-content-sha256", "abc"), 400, "InvalidArgument", "UNSIGNED-PAYLOAD"),
         (changed("x-amz-security-token", "t"), 400, "InvalidToken", "token is malformed"),
