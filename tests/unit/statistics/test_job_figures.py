@@ -11,7 +11,9 @@ from bucketbench.statistics import FIGURE_UNITS, GIB, MIB, ServerCounts, job_fig
 
 def test_every_figure_of_two_epochs() -> None:
     operations, samples = two_epochs()
-    figures = job_figures(operations, samples, server=ServerCounts(requests=50, bytes_out=3 * GIB, faults=2, warnings=0))
+    figures = job_figures(
+        operations, samples, server=ServerCounts(requests=50, bytes_out=3 * GIB, faults=2, warnings=0)
+    )
     assert {name: figure.value for name, figure in figures.items()} == pytest.approx(
         {
             "throughput_mibs": 512.0,
