@@ -20,6 +20,9 @@ __all__ = ["Answer", "Api", "JsonApi", "Listing", "S3Api", "XmlApi"]
 CHUNK_BYTES = 256 << 10
 """A chunk of a resumable upload, other than the last, is a multiple of this."""
 
+PAGES_LIMIT = 1000
+"""More than any listing here has."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
@@ -150,6 +153,7 @@ class _Rest(Api):
         query |= {"start-after": listing.start} if listing.start else {}
         pages = []
         while True:
+            assert len(pages) < PAGES_LIMIT, "a listing without an end"
             answer = self.ask("GET", f"/{self.bucket}", query)
             assert answer.status == 200, answer
             document = ET.fromstring(answer.body)
@@ -252,6 +256,7 @@ class JsonApi(Api):
         query |= {"startOffset": listing.start} if listing.start else {}
         pages = []
         while True:
+            assert len(pages) < PAGES_LIMIT, "a listing without an end"
             answer = self.ask("GET", f"/storage/v1/b/{self.bucket}/o", query)
             assert answer.status == 200, answer
             page = json.loads(answer.body)
