@@ -137,8 +137,9 @@ async def compose_object(call: Call) -> Response:
         check=call.conditions.check,
     )
     if document.get("deleteSourceObjects") is True:
-        for name in {source.key for source in sources} - {key}:
-            call.buckets.delete(bucket, name)
+        for source in sources:
+            if source.key != key and bucket.objects.get(source.key) is source:  # Not what replaced it meanwhile.
+                call.buckets.delete(bucket, source.key)
     return call.answer_with(bucket, composed)
 
 
