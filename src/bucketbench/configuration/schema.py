@@ -28,6 +28,7 @@ __all__ = [
     "DatasetConfig",
     "ModelConfig",
     "TargetConfig",
+    "WorkloadConfig",
     "check",
 ]
 
@@ -88,7 +89,17 @@ class ClientConfig:
     role: str = "contestant"
     requires: list[str] = field(default_factory=list)
     path: Optional[str] = None
+    environment: Optional[str] = None
+    schemes: list[str] = field(default_factory=lambda: ["s3", "gs"])
     options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class WorkloadConfig:
+    """A published training workload that data, DataLoader and model were set after; see ``conf/workload/*.yaml``."""
+
+    name: str = "none"
+    scale: float = 1.0
 
 
 @dataclass(kw_only=True)
@@ -120,6 +131,7 @@ class DatasetConfig:
     """The dataset scenario. Every key is explained in ``conf/dataset.yaml``."""
 
     scenario: str = "dataset"
+    workload: WorkloadConfig = field(default_factory=WorkloadConfig)
     target: TargetConfig = field(default_factory=TargetConfig)
     network: dict[str, Any] = field(default_factory=dict)
     faults: dict[str, Any] = field(default_factory=dict)
@@ -198,7 +210,7 @@ _RULES: Final[Mapping[str, tuple[_Test, str]]] = {
     "device": _one_of(DEVICES),
     "time_limit_s": _positive(7 * 86_400),
     "target.name": _PLAIN_NAME,
-    "target.scheme": _one_of(("s3",)),
+    "target.scheme": _one_of(("s3", "gs")),
     # Source: Amazon S3 User Guide, "General purpose bucket naming rules"; older buckets may have more characters.
     "target.bucket": _matching(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]"), "the name of a bucket"),
     "data.name": _PLAIN_NAME,

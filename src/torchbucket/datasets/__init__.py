@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchbucket.datasets.iterable import IterableDataset
-from torchbucket.datasets.listing import KeyColumn, Listing
 from torchbucket.datasets.map import MapDataset
+from torchbucket.listing import KeyColumn, Listing
 
 __all__ = ["IterableDataset", "KeyColumn", "Listing", "MapDataset"]

@@ -9,7 +9,6 @@ from typing import Any, TypeVar, overload
 from torch.utils.data import IterableDataset as TorchIterableDataset
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.listing import KeyColumn, Listing
 from torchbucket.datasets.prefetch import (
     PREFETCH_BYTES,
     PREFETCH_OBJECTS,
@@ -22,6 +21,7 @@ from torchbucket.datasets.sharding import Rank, Shard
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.files.reader import ObjectReader
+from torchbucket.listing import KeyColumn, Listing
 from torchbucket.store.protocol import ObjectInfo
 
 __all__ = ["IterableDataset"]

@@ -10,11 +10,11 @@ from typing import Any, TypeVar, overload
 from torch.utils.data import Dataset
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.listing import KeyColumn, Listing
 from torchbucket.datasets.prefetch import PREFETCH_BYTES, Fetch, PrefetchBudget, check_fetch, open_readers
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.files.reader import ObjectReader
+from torchbucket.listing import KeyColumn, Listing
 from torchbucket.store.protocol import ObjectInfo
 
 __all__ = ["MapDataset"]

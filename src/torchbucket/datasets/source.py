@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.listing import Listing
 from torchbucket.errors import ConfigError, NotFoundError
 from torchbucket.files.reader import ObjectReader
+from torchbucket.listing import Listing, list_objects
 from torchbucket.store import open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
 from torchbucket.uri import ObjectURI
@@ -53,14 +53,12 @@ class ObjectSource:
         store = open_store(location, config)
         seen = 0
 
-        def kept() -> Iterable[tuple[str, int | None]]:
+        def counted(info: ObjectInfo) -> bool:
             nonlocal seen
-            for info in store.list(location.key):
-                seen += 1
-                if select is None or select(info):
-                    yield info.key, info.size_bytes
+            seen += 1
+            return select is None or select(info)
 
-        listing = Listing.collect(kept(), prefix=location.key)
+        listing = list_objects(store, location.key, select=counted)
         if not listing and not allow_empty:
             found = (
                 f"select kept none of the {seen} objects under it"

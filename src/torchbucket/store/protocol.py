@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-__all__ = ["ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Store"]
+__all__ = ["ListedPage", "ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Store"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +35,22 @@ class ObjectData:
     info: ObjectInfo
     start: int
     data: bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedPage:
+    """The first objects after some key, in byte order of their keys, in columns of equal length.
+
+    ``complete`` says that no object follows the last one of the page under the prefix that was asked for. A page that
+    is not complete may be of any length, and empty too. ``resume_after`` is where to go on: no object between it and
+    the page's last one exists; it is at least the last key.
+    """
+
+    keys: list[str]
+    sizes_bytes: list[int]
+    versions: list[str | None]
+    complete: bool
+    resume_after: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +105,13 @@ class Store(Protocol):
         """Yield every object whose key begins with ``prefix``, in the order of the keys' UTF-8 bytes, each once."""
         ...
 
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        """Begin to list the objects under ``prefix`` whose keys come after ``start_after``, as many as one page holds.
+
+        Independent of every other page, so that several parts of a prefix can be listed at once.
+        """
+        ...
+
     def head(self, key: str) -> ObjectInfo:
         """Describe one object; raise ``NotFoundError`` where there is none."""
         ...
@@ -119,20 +142,44 @@ class Store(Protocol):
         """Read the bytes ``[start, stop)`` and wait for them; see ``submit_read``."""
         ...
 
-    def open_writer(self, key: str, *, if_absent: bool = False) -> ObjectWriter:
-        """Begin a streamed write; with ``if_absent``, closing raises ``PreconditionFailedError`` if the key exists."""
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:
+        """Begin a streamed write, published by ``close``.
+
+        With ``if_absent``, closing raises ``PreconditionFailedError`` if the key exists; with ``if_version``, unless
+        the object has that version. Both together are a ``ConfigError``.
+        """
         ...
 
-    def write(self, key: str, data: bytes | bytearray | memoryview, *, if_absent: bool = False) -> ObjectInfo:
-        """Write a whole object from memory, in parts where it is large."""
+    def write(
+        self,
+        key: str,
+        data: bytes | bytearray | memoryview,
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+    ) -> ObjectInfo:
+        """Write a whole object from memory, in parts where it is large; for the conditions see ``open_writer``."""
         ...
 
-    def delete(self, key: str) -> None:
-        """Remove an object; removing one that is not there is no error."""
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
+        """Remove an object; removing one that is not there is no error.
+
+        With ``if_version``, raise ``PreconditionFailedError`` and remove nothing where the object has another version.
+        """
         ...
 
     def copy(self, source_key: str, target_key: str) -> ObjectInfo:
         """Copy an object within the store, on the server's side, replacing what the target key held."""
+        ...
+
+    def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        """Join objects into one on the server's side, in this order, replacing what the target key held.
+
+        Each source is pinned to its version where it has one: ``ObjectChangedError`` where it was overwritten
+        meanwhile. The sources stay. Any number of sources is accepted; what the provider joins at once is the store's
+        business, and intermediate objects, whose names begin with ``target_key``, are removed. A store without such a
+        request raises ``UnsupportedError``.
+        """
         ...
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchbucket import IterableDataset, MapDataset
-from torchbucket.datasets import KeyColumn, Listing
+from torchbucket.listing import KeyColumn, Listing
 
 KEYS = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), max_size=30)
 
@@ -69,12 +68,3 @@ def test_columns_of_different_length_are_refused():
     keys = KeyColumn(b"", b"ab", np.array([0, 1, 2]))
     with pytest.raises(ValueError, match="2 keys, 1 sizes"):
         Listing(keys, np.array([1]))
-
-
-@pytest.mark.parametrize("kind", [MapDataset, IterableDataset])
-def test_a_data_set_shows_its_names_and_sizes(scripted, kind):
-    scripted({"a/b": b"12", "a.b": b"1", "é": b"123"})
-    dataset = kind.from_prefix("memory://scripted/")
-    assert dataset.keys == ["a.b", "a/b", "é"]
-    assert dataset.listing.sizes_bytes.tolist() == [1, 2, 3]
-    assert repr(dataset) == f"{kind.__name__}(3 objects in memory://scripted/)"
