@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from torchbucket.config import StoreConfig
+from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import (
     ConfigError,
     NotFoundError,
@@ -41,6 +41,7 @@ __all__ = [
     "ObjectReader",
     "PermissionDeniedError",
     "PreconditionFailedError",
+    "RetryConfig",
     "StoreConfig",
     "StoreError",
     "ThrottledError",

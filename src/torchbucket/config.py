@@ -1,4 +1,4 @@
-"""Settings of a store: one frozen value, checked when it is built, that holds no secret."""
+"""Settings of a store: frozen values, checked when they are built, that hold no secret."""
 
 from __future__ import annotations
 
@@ -10,12 +10,66 @@ from urllib.parse import urlsplit
 
 from torchbucket.errors import ConfigError
 
-__all__ = ["KIB", "MIB", "StoreConfig"]
+__all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig"]
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
 _SSE = ("AES256", "aws:kms", "aws:kms:dsse")
+
+
+def _wrong(config: object, name: str, accepted: str, value: object) -> ConfigError:
+    return ConfigError(f"{type(config).__name__}.{name} must be {accepted}; got {value!r}")
+
+
+def _check_int(config: object, name: str, least: int, most: int) -> None:
+    value = getattr(config, name)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise _wrong(config, name, f"a whole number from {least} to {most}", value)
+
+
+def _check_number(config: object, name: str, what: str, least: float, most: float) -> None:
+    value = getattr(config, name)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not least <= value <= most:
+        raise _wrong(config, name, f"{what} from {least:g} to {most:g}", value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryConfig:
+    """Says how long to wait between the attempts of a request, and when to give up. Immutable, hashable, picklable.
+
+    The waits are random, up to a bound that grows from ``initial_s`` by ``multiplier`` to ``maximum_s``; how the kinds
+    of failure differ is told in ``docs/retries.md``.
+
+    Args:
+        initial_s: the bound of the first wait of a back-off, in seconds; 0 waits for nothing but what the server asks.
+        multiplier: by how much the bound grows from one attempt to the next.
+        maximum_s: bound on one wait, also on one that the server asks for with ``Retry-After``.
+            *Source:* exponential back-off with full jitter, AWS Architecture Blog, "Exponential Backoff and Jitter".
+        deadline_s: bound on one request with all its attempts and waits, from the first one's start. A read or write in
+            parts is several requests. *Source:* the 600 s that gcs-torch-dataflux's README sets for downloads.
+        max_attempts: requests made for one operation before its failure is reported; 1 means no retry.
+            *Source:* ten attempts with these waits last through an outage of about 20 s, see ``docs/retries.md``.
+
+    Raises:
+        ConfigError: a field has a wrong value; the message names it, what it accepts and what arrived.
+    """
+
+    initial_s: float = 0.2
+    multiplier: float = 2.0
+    maximum_s: float = 20.0
+    deadline_s: float = 600.0
+    max_attempts: int = 10
+
+    def __post_init__(self) -> None:
+        _check_number(self, "initial_s", "seconds", 0.0, 60.0)
+        _check_number(self, "multiplier", "a number", 1.0, 10.0)
+        _check_number(self, "maximum_s", "seconds", 0.0, 3600.0)
+        if self.maximum_s < self.initial_s:
+            raise _wrong(self, "maximum_s", f"at least initial_s, which is {self.initial_s:g}", self.maximum_s)
+        _check_number(self, "deadline_s", "seconds", 0.001, 7 * 86400.0)
+        _check_int(self, "max_attempts", 1, 100)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,14 +99,10 @@ class StoreConfig:
             *Source:* ``docs/decisions/0001-transport-engine.md``.
         memory_budget_bytes: bound on the part buffers of all writers of the store together.
         list_page_size: names asked for in one listing request. *Source:* S3 returns at most 1,000.
-        max_attempts: requests made for one operation before its failure is reported; 1 means no retry.
-        backoff_base_s: the first retry waits a random time up to this; each later one up to twice the one before.
-        backoff_max_s: bound on one wait, also on one that the server asks for with ``Retry-After``.
-            *Source:* exponential back-off with full jitter, AWS Architecture Blog, "Exponential Backoff and Jitter".
+        retry: waits, attempts and deadline of a request.
+        list_retry: those of the requests of a listing; None means as ``retry``.
         connect_timeout_s: bound on name look-up, connection and TLS handshake together.
         stall_timeout_s: a request that moves no byte for so many whole seconds is given up and tried again.
-        operation_timeout_s: bound on one request with all its attempts and waits, from the first one's start. A read or
-            write in parts is several.
         ca_bundle: file of trusted certificates (PEM); None means ``SSL_CERT_FILE``, ``AWS_CA_BUNDLE``,
             ``REQUESTS_CA_BUNDLE``, else certifi's.
 
@@ -72,47 +122,45 @@ class StoreConfig:
     concurrency: int = 64
     memory_budget_bytes: int = 128 * MIB
     list_page_size: int = 1000
-    max_attempts: int = 6
-    backoff_base_s: float = 0.2
-    backoff_max_s: float = 20.0
+    retry: RetryConfig = RetryConfig()
+    list_retry: RetryConfig | None = None
     connect_timeout_s: float = 10.0
     stall_timeout_s: int = 30
-    operation_timeout_s: float = 600.0
     ca_bundle: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("region", "endpoint", "profile", "sse", "sse_kms_key_id", "ca_bundle"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value or not value.isprintable()):
-                raise _wrong(name, "None or a text of printable characters", value)
+                raise _wrong(self, name, "None or a text of printable characters", value)
         for name in ("anonymous", "requester_pays"):
             if not isinstance(getattr(self, name), bool):
-                raise _wrong(name, "True or False", getattr(self, name))
+                raise _wrong(self, name, "True or False", getattr(self, name))
         if self.path_style not in (None, True, False):
-            raise _wrong("path_style", "True, False or None", self.path_style)
+            raise _wrong(self, "path_style", "True, False or None", self.path_style)
         self._check_endpoint()
         if self.sse is not None and self.sse not in _SSE:
-            raise _wrong("sse", f"None or one of {', '.join(_SSE)}", self.sse)
+            raise _wrong(self, "sse", f"None or one of {', '.join(_SSE)}", self.sse)
         if self.sse_kms_key_id is not None and self.sse not in _SSE[1:]:
             raise ConfigError(f"StoreConfig.sse_kms_key_id needs sse 'aws:kms' or 'aws:kms:dsse'; sse is {self.sse!r}")
         # Source of 5 MiB and 5 GiB: S3 user guide, "Multipart upload limits".
-        self._check_int("part_size_bytes", 5 * MIB, 5 * 1024 * MIB)
-        self._check_int("concurrency", 1, 1024)
-        self._check_int("memory_budget_bytes", 5 * MIB, 1 << 50)
+        _check_int(self, "part_size_bytes", 5 * MIB, 5 * 1024 * MIB)
+        _check_int(self, "concurrency", 1, 1024)
+        _check_int(self, "memory_budget_bytes", 5 * MIB, 1 << 50)
         if self.memory_budget_bytes < self.part_size_bytes:
             raise ConfigError(
                 f"StoreConfig.memory_budget_bytes must hold at least one part of {self.part_size_bytes} bytes; "
                 f"got {self.memory_budget_bytes}"
             )
-        self._check_int("list_page_size", 1, 1000)
-        self._check_int("max_attempts", 1, 100)
-        self._check_seconds("backoff_base_s", 0.0, 60.0)
-        self._check_seconds("backoff_max_s", 0.0, 3600.0)
-        self._check_seconds("connect_timeout_s", 0.001, 3600.0)
-        self._check_int("stall_timeout_s", 1, 3600)
-        self._check_seconds("operation_timeout_s", 0.001, 7 * 86400.0)
+        _check_int(self, "list_page_size", 1, 1000)
+        if not isinstance(self.retry, RetryConfig):
+            raise _wrong(self, "retry", "a RetryConfig", self.retry)
+        if self.list_retry is not None and not isinstance(self.list_retry, RetryConfig):
+            raise _wrong(self, "list_retry", "None or a RetryConfig", self.list_retry)
+        _check_number(self, "connect_timeout_s", "seconds", 0.001, 3600.0)
+        _check_int(self, "stall_timeout_s", 1, 3600)
         if self.ca_bundle is not None and not Path(self.ca_bundle).is_file():
-            raise _wrong("ca_bundle", "None or an existing file of certificates", self.ca_bundle)
+            raise _wrong(self, "ca_bundle", "None or an existing file of certificates", self.ca_bundle)
 
     def _check_endpoint(self) -> None:
         if self.endpoint is None:
@@ -131,21 +179,6 @@ class StoreConfig:
         if parts.query or parts.fragment:
             raise ConfigError("StoreConfig.endpoint must have no query and no fragment")
 
-    def _check_int(self, name: str, least: int, most: int) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise _wrong(name, f"a whole number from {least} to {most}", value)
-
-    def _check_seconds(self, name: str, least: float, most: float) -> None:
-        value = getattr(self, name)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not least <= value <= most:
-            raise _wrong(name, f"seconds from {least:g} to {most:g}", value)
-
     def __repr__(self) -> str:
         shown = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default)
         return f"StoreConfig({', '.join(shown)})"
-
-
-def _wrong(name: str, accepted: str, value: object) -> ConfigError:
-    return ConfigError(f"StoreConfig.{name} must be {accepted}; got {value!r}")

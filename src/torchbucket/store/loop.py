@@ -116,7 +116,8 @@ class Loop:
         self._observer = observer
         self._engine = engine
         self._pid = os.getpid()
-        self._backoff = Backoff(config)
+        self._backoff = Backoff(config.retry)
+        self._list_backoff = Backoff(config.list_retry) if config.list_retry is not None else self._backoff
         # Held whenever the thread is inside the engine. Reentrant: a callback on this thread may fork.
         self._gate = threading.RLock()
         self._inbox: deque[tuple[Operation[Any], ...]] = deque()
@@ -254,7 +255,7 @@ class Loop:
     def _begin(self, operation: Operation[Any]) -> None:
         now_s = time.monotonic()
         if operation.deadline_s is None:
-            operation.deadline_s = now_s + self._config.operation_timeout_s
+            operation.deadline_s = now_s + self._backoff_of(operation).config.deadline_s
         operation.attempts += 1
         try:
             attempt = Attempt(operation, operation.build())
@@ -293,18 +294,19 @@ class Loop:
             self._deliveries.append(lambda: operation.future.set_result(result))
 
     def _try_again(self, operation: Operation[Any], again: Again) -> None:
-        delay_s = self._backoff.delay_s(operation.attempts, again.after_s)
+        backoff = self._backoff_of(operation)
+        delay_s = backoff.delay_s(operation.attempts, again.after_s)
         due_s = time.monotonic() + delay_s
         if operation.dropped:
             self._reject(operation, _given_up(operation))
-        elif operation.attempts >= self._config.max_attempts:
+        elif operation.attempts >= backoff.config.max_attempts:
             self._reject(operation, again.error, f"gave up after {operation.attempts} attempts")
         elif operation.deadline_s is not None and due_s >= operation.deadline_s:
-            limit_s = self._config.operation_timeout_s
+            limit_s = backoff.config.deadline_s
             self._reject(
                 operation,
                 again.error,
-                f"gave up after {operation.attempts} attempts: operation_timeout_s is {limit_s:g}",
+                f"gave up after {operation.attempts} attempts: deadline_s is {limit_s:g}",
             )
         else:
             _log.debug(
@@ -316,6 +318,9 @@ class Loop:
                 again.error,
             )
             heapq.heappush(self._waiting, (due_s, next(self._numbers), operation))
+
+    def _backoff_of(self, operation: Operation[Any]) -> Backoff:
+        return self._list_backoff if operation.name.startswith("list_") else self._backoff
 
     def _reject(self, operation: Operation[Any], error: BaseException, ending: str = "") -> None:
         if isinstance(error, StoreError):

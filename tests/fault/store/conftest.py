@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from scripted_s3 import SECRET, ScriptedS3
 
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.store import RequestRecord, Store, open_store
 
 
@@ -38,8 +38,7 @@ def opened(server: ScriptedS3, records: list[RequestRecord]) -> Iterator[Callabl
             "region": "us-east-1",
             "part_size_bytes": 5 * MIB,
             "memory_budget_bytes": 20 * MIB,
-            "backoff_base_s": 0.001,
-            "backoff_max_s": 0.05,
+            "retry": RetryConfig(initial_s=0.001, maximum_s=0.05),
             **fields,
         }
         stores.append(open_store("s3://bucket", StoreConfig(**settings), observer=records.append))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from scripted_s3 import SECRET, Fault, ScriptedS3, error_body
 
-from torchbucket.config import MIB
+from torchbucket.config import MIB, RetryConfig
 from torchbucket.errors import (
     NotFoundError,
     ObjectChangedError,
@@ -111,7 +111,7 @@ def test_an_error_after_all_attempts_says_so(server: ScriptedS3, opened: Opened,
     server.objects["k"] = CONTENT
     server.faults["get_object"].extend([fault] * 9)
     with pytest.raises(kind, match="gave up after 4 attempts") as caught:
-        read(opened(max_attempts=4), "known")
+        read(opened(retry=RetryConfig(initial_s=0.001, max_attempts=4)), "known")
     assert caught.value.attempts == server.count("get_object") == 4
     assert pickle.loads(pickle.dumps(caught.value)).attempts == 4
 
@@ -162,13 +162,13 @@ def test_a_stall_ends(server: ScriptedS3, opened: Opened) -> None:
 def test_an_operation_ends_at_its_limit(server: ScriptedS3, opened: Opened) -> None:
     server.objects["k"] = CONTENT
     server.faults["get_object"].append(Fault(stall_after=-1))
-    with pytest.raises(TransportError, match=r"operation_timeout_s is 0\.3"):
-        read(opened(operation_timeout_s=0.3), "known")
+    with pytest.raises(TransportError, match=r"deadline_s is 0\.3"):
+        read(opened(retry=RetryConfig(deadline_s=0.3)), "known")
 
 
 def test_nobody_listens(opened: Opened) -> None:
     with pytest.raises(TransportError, match="gave up after 2 attempts"):
-        opened(endpoint="http://127.0.0.1:1", max_attempts=2).read("k")
+        opened(endpoint="http://127.0.0.1:1", retry=RetryConfig(initial_s=0.001, max_attempts=2)).read("k")
 
 
 def test_a_longer_wait_that_the_server_asks_for_is_bounded(server: ScriptedS3, opened: Opened) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from scripted_s3 import Fault, ScriptedS3, error_body
 
-from torchbucket.config import MIB
+from torchbucket.config import MIB, RetryConfig
 from torchbucket.errors import (
     ObjectChangedError,
     PermissionDeniedError,
@@ -124,7 +124,7 @@ def test_a_failed_upload_is_aborted(server: ScriptedS3, opened: Opened, kind: st
 def test_an_upload_that_is_slowed_down_for_ever_is_aborted(server: ScriptedS3, opened: Opened) -> None:
     server.faults["upload_part"].extend([Fault(status=503, body=error_body("SlowDown"))] * 40)
     with pytest.raises(ThrottledError, match="gave up after 3 attempts"):
-        stream(opened(max_attempts=3), LARGE)
+        stream(opened(retry=RetryConfig(initial_s=0.001, max_attempts=3)), LARGE)
     assert server.uploads == {}
     assert server.count("abort_upload") >= 1
 
@@ -246,7 +246,7 @@ def test_a_listing_that_repeats_or_goes_backward_is_an_error(
 def test_a_listing_that_is_none_is_an_error(server: ScriptedS3, opened: Opened, body: bytes) -> None:
     server.pages = [body] * 3
     with pytest.raises(TransportError, match="is the endpoint an S3 service"):
-        list(opened(max_attempts=2).list())
+        list(opened(retry=RetryConfig(initial_s=0.001, max_attempts=2)).list())
 
 
 def test_an_object_overwritten_while_it_is_copied(server: ScriptedS3, opened: Opened) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torchbucket.config import StoreConfig
+from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.store import Store, open_store
 from torchbucket.store.http import HttpStore
 
@@ -30,7 +30,9 @@ def server() -> Iterator[ScriptedS3]:
 
 @pytest.fixture(scope="module")
 def store(server: ScriptedS3) -> Iterator[Store]:
-    config = StoreConfig(endpoint=server.endpoint, region="r", anonymous=True, backoff_base_s=0.0, max_attempts=20)
+    config = StoreConfig(
+        endpoint=server.endpoint, region="r", anonymous=True, retry=RetryConfig(initial_s=0.0, max_attempts=20)
+    )
     opened = open_store("s3://bucket", config)
     yield opened
     opened.close()

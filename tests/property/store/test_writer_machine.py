@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import NotFoundError, PermissionDeniedError, StoreError
 from torchbucket.store import open_store
 
@@ -30,7 +30,11 @@ class WriterMachine(RuleBasedStateMachine):
         self.server = ScriptedS3()
         self.server.__enter__()
         config = StoreConfig(
-            endpoint=self.server.endpoint, region="r", anonymous=True, part_size_bytes=PART, backoff_base_s=0.0
+            endpoint=self.server.endpoint,
+            region="r",
+            anonymous=True,
+            part_size_bytes=PART,
+            retry=RetryConfig(initial_s=0.0),
         )
         self.store = open_store("s3://bucket", config)
         self.writer = None

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import ConfigError
 
 WRONG = [
@@ -28,12 +29,11 @@ WRONG = [
     ("concurrency", 5000),
     ("memory_budget_bytes", MIB),
     ("list_page_size", 1001),
-    ("max_attempts", 0),
-    ("backoff_base_s", -1),
-    ("backoff_max_s", float("nan")),
+    ("retry", None),
+    ("retry", 6),
+    ("list_retry", {"max_attempts": 3}),
     ("connect_timeout_s", 0),
     ("stall_timeout_s", 0.5),
-    ("operation_timeout_s", float("inf")),
     ("ca_bundle", "/no/such/file.pem"),
 ]
 
@@ -43,6 +43,26 @@ def test_a_wrong_value_names_its_field(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=rf"StoreConfig\.{name} ") as caught:
         StoreConfig(**{name: value})  # type: ignore[arg-type]
     assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("initial_s", -1),
+        ("initial_s", "0.2"),
+        ("multiplier", 0.5),
+        ("multiplier", True),
+        ("maximum_s", float("nan")),
+        ("maximum_s", 0.1),  # below initial_s
+        ("deadline_s", 0),
+        ("deadline_s", float("inf")),
+        ("max_attempts", 0),
+        ("max_attempts", 2.0),
+    ],
+)
+def test_a_wrong_retry_value_names_its_field(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"RetryConfig\.{name} "):
+        RetryConfig(**{name: value})  # type: ignore[arg-type]
 
 
 def test_the_budget_must_hold_a_part() -> None:
@@ -59,6 +79,7 @@ def test_an_endpoint_with_a_password_is_refused_without_repeating_it(endpoint: s
 
 def test_a_config_is_a_value() -> None:
     config = StoreConfig(endpoint="http://[::1]:9000/base", sse="aws:kms", sse_kms_key_id="k", concurrency=3)
+    config = replace(config, retry=RetryConfig(max_attempts=2), list_retry=RetryConfig(initial_s=1.0))
     assert pickle.loads(pickle.dumps(config)) == config
     assert hash(config) == hash(pickle.loads(pickle.dumps(config)))
     with pytest.raises(AttributeError):

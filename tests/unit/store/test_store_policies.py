@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import MIB, RetryConfig
 from torchbucket.store.fair_queue import FairQueue
 from torchbucket.store.part_buffers import PartBuffers
 from torchbucket.store.part_writer import part_size_bytes
@@ -21,7 +21,7 @@ GIB, TIB = 1 << 30, 1 << 40
 
 
 def test_waits_grow_with_full_jitter_up_to_the_bound() -> None:
-    backoff = Backoff(StoreConfig(backoff_base_s=0.1, backoff_max_s=3.0), random.Random(4))
+    backoff = Backoff(RetryConfig(initial_s=0.1, maximum_s=3.0), random.Random(4))
     for attempt in range(1, 40):
         waits = [backoff.delay_s(attempt) for _ in range(200)]
         bound = min(3.0, 0.1 * 2 ** (attempt - 1))
@@ -30,7 +30,7 @@ def test_waits_grow_with_full_jitter_up_to_the_bound() -> None:
 
 
 def test_the_server_may_ask_for_more_within_the_bound() -> None:
-    backoff = Backoff(StoreConfig(backoff_base_s=0.1, backoff_max_s=3.0), random.Random(4))
+    backoff = Backoff(RetryConfig(initial_s=0.1, maximum_s=3.0), random.Random(4))
     assert all(1 <= backoff.delay_s(1, 1.0) <= 1.1 for _ in range(50))
     assert backoff.delay_s(1, 3600.0) == 3.0
 
