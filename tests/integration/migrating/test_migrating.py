@@ -1,0 +1,103 @@
+"""Every pair of examples on the page about migrating gives equal samples on the same bucket."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from migration_page import PAGE, Pair, pairs
+
+from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from torchbucket import StoreConfig
+from torchbucket.store import open_store
+
+pytestmark = pytest.mark.timeout(900)  # The environment of gcs-torch-dataflux may have to be made first.
+
+ROOT = PAGE.parents[1]
+PROGRAM = Path(__file__).with_name("migration_program.py")
+BODIES = {f"train/{number:03}.bin": bytes([number]) * (1000 + number) for number in range(40)}
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[RunningTestbed]:
+    with launch_testbed(buckets=["my-bucket"]) as testbed:
+        config = StoreConfig(endpoint=testbed.s3_endpoint, region="eu-west-1", anonymous=True)
+        store = open_store("s3://my-bucket", config)
+        for key, body in BODIES.items():
+            store.write(key, body)
+        store.close()
+        yield testbed
+
+
+@pytest.fixture(scope="module")
+def dataflux_python() -> Path:
+    """The interpreter of gcs-torch-dataflux's own environment."""
+    subprocess.run([str(ROOT / "utils" / "setup_peer_env.sh"), "dataflux"], check=True, stdout=subprocess.DEVNULL)
+    return ROOT / ".venv-dataflux" / "bin" / "python"
+
+
+def run(example: str, bucket: RunningTestbed, *, interpreter: Path) -> dict[str, Any]:
+    """Run an example as a user would, but for the place of the bucket."""
+    settings = {
+        "AWS_ACCESS_KEY_ID": "AKIAMIGRATING",
+        "AWS_SECRET_ACCESS_KEY": "migrating-secret-key",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "STORAGE_EMULATOR_HOST": bucket.gcs_endpoint,
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GOOGLE_"))}
+    done = subprocess.run(
+        [str(interpreter), str(PROGRAM)],
+        input=example,
+        env=kept | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def on_testbed(example: str, bucket: RunningTestbed) -> str:
+    placed = example.replace('region="eu-west-1"', f'region="eu-west-1", endpoint="{bucket.s3_endpoint}"')
+    if "s3torchconnector" in example:
+        # A bucket in the path is what an address without a name needs; torchbucket sees that by itself.
+        placed = (
+            "import s3torchconnector\n"
+            "defaults = s3torchconnector.S3ClientConfig.__init__.__defaults__\n"
+            "s3torchconnector.S3ClientConfig.__init__.__defaults__ = (*defaults[:3], True, *defaults[4:])\n" + placed
+        )
+    return placed
+
+
+@pytest.mark.parametrize("pair", pairs("s3"), ids=lambda pair: pair.name)
+def test_s3torchconnector(pair: Pair, bucket: RunningTestbed) -> None:
+    ours, theirs = (
+        run(on_testbed(example, bucket), bucket, interpreter=Path(sys.executable))
+        for example in (pair.ours, pair.theirs)
+    )
+    assert ours == theirs
+    assert len(ours["samples"]) in (2, len(BODIES))
+
+
+@pytest.mark.parametrize("pair", pairs("gcs"), ids=lambda pair: pair.name)
+def test_gcs_torch_dataflux(pair: Pair, bucket: RunningTestbed, dataflux_python: Path) -> None:
+    ours = run(pair.ours, bucket, interpreter=Path(sys.executable))
+    theirs = run(pair.theirs, bucket, interpreter=dataflux_python)
+    assert ours == theirs
+    assert len(ours["samples"]) in (3, len(BODIES))
+
+
+def test_every_pair_runs() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert len(pairs("s3")) + len(pairs("gcs")) == text.count("<!-- pair: ") == 8
+    # No example stands outside of a pair.
+    assert len(re.findall(r"^```python$", text, re.MULTILINE)) == 16
