@@ -22,7 +22,7 @@ class Model(Protocol):
         ...
 
     def collate(self, samples: list[Any]) -> Any:
-        """Make one batch of decoded samples, of which there is at least one."""
+        """Make one batch of decoded samples, of which there is at least one; None makes no step of it."""
         ...
 
     def prepare(self, device: torch.device) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from bucketbench.datagen.images import encode_image
 from bucketbench.errors import UsageError
 from bucketbench.models.decode import DecodeModel
 from bucketbench.models.none import NoModel
+from bucketbench.models.simulated import SimulatedModel
 from bucketbench.models.vit import VitModel
 
 MODEL_DIRECTORY = Path(__file__).parents[3] / "conf" / "model"
@@ -45,19 +47,37 @@ def image_file(width: int, height: int, *, image_format: str = "JPEG", mode: str
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in MODEL_DIRECTORY.glob("*.yaml")))
 def test_every_configuration_builds_its_model(name: str) -> None:
-    config: dict[str, Any] = yaml.safe_load((MODEL_DIRECTORY / f"{name}.yaml").read_text())
+    text = (MODEL_DIRECTORY / f"{name}.yaml").read_text().replace("${dataloader.batch_size}", "32")
+    config: dict[str, Any] = yaml.safe_load(text)
     module, _, attribute = config["_target_"].rpartition(".")
     model = getattr(importlib.import_module(module), attribute)(**config["options"])
     assert config["name"] == name
     pickle.loads(pickle.dumps(model))  # as a DataLoader sends it to spawned workers
 
 
-def test_none_passes_on_nothing_but_the_count() -> None:
+def test_none_passes_on_nothing() -> None:
     model = NoModel()
     model.prepare(torch.device("cpu"))
-    batch = model.collate([model.decode(b"x") for _ in range(3)])
-    assert batch == 3
+    assert model.collate([model.decode(b"x") for _ in range(3)]) is None
+
+
+def test_simulated_compute_takes_its_time_and_passes_every_byte_on() -> None:
+    model = SimulatedModel(compute_time_s=0.08, batch_size=4)
+    model.prepare(torch.device("cpu"))
+    batch = model.collate([model.decode(data) for data in (b"ab", bytearray(b"c"), memoryview(b"de"))])
+    assert bytes(batch[0].numpy()) == b"abcde"
+    started_s = time.monotonic()
     model.step(batch)
+    # At least its three quarters; how much more is the machine's affair.
+    assert time.monotonic() - started_s >= 0.06
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"compute_time_s": 0}, "compute_time_s"), ({"batch_size": 0}, "batch_size")]
+)
+def test_simulated_compute_refuses_what_it_cannot_do(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        SimulatedModel(**{"compute_time_s": 0.1, "batch_size": 4, **changes})
 
 
 @pytest.mark.parametrize("size", [(64, 64), (300, 100), (100, 300), (20, 10), (33, 32), (1000, 700)])
