@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Make or refresh the environment of a client whose packages clash with the repository's; standard library only.
 
-`peer_environment.py dataflux` makes `.venv-dataflux` from `constraints-dataflux.txt`. It does nothing when the
-environment already matches that file, and two calls at once are safe.
+`peer_environment.py dataflux` makes `.venv-dataflux` from `constraints-dataflux.txt`: the client's packages, what
+bucketbench's measured process needs, and bucketbench itself. It does nothing when the environment already matches that
+file, and two calls at once are safe.
 """
 
 import argparse
 import sys
+from pathlib import Path
 
 from environment import ROOT, TORCH, Environment, Step
 
@@ -15,6 +17,11 @@ PEERS = {
     "dataflux": ("gcs-torch-dataflux", "google-cloud-storage<3"),
 }
 """What each environment is for: the packages asked of pip; constraints-NAME.txt pins them and all that they need."""
+
+# What bucketbench.worker and a data set scenario import, beside torch; pillow for model=decode.
+WORKER = Step(says="what a measured process needs", arguments=("numpy", "pillow", "psutil", "xxhash"))
+# Without its dependencies: those of the clients under comparison are what clashes.
+BUCKETBENCH = Step(says="bucketbench", arguments=("--no-deps", "--editable", "."))
 
 
 def main() -> int:
@@ -25,8 +32,8 @@ def main() -> int:
     return Environment(
         folder=ROOT / f".venv-{peer}",
         constraints=constraints,
-        inputs=(constraints,),
-        steps=(TORCH, Step(says=" and ".join(PEERS[peer]), arguments=PEERS[peer])),
+        inputs=(constraints, Path(__file__), ROOT / "pyproject.toml"),
+        steps=(TORCH, Step(says=" and ".join(PEERS[peer]), arguments=PEERS[peer]), WORKER, BUCKETBENCH),
     ).make()
 
 

@@ -1,7 +1,8 @@
-"""boto3, the AWS SDK: one call an object, as users write it, and with a batch's calls on threads."""
+"""boto3, the AWS SDK: one call an object, as users write it; a batch's calls on threads; its transfer manager."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,7 +14,7 @@ from bucketbench.clients.objects import BatchedObjects, ObjectsByIndex, Sample
 from bucketbench.clients.process_local import ProcessLocal
 from bucketbench.clients.protocol import Target
 
-__all__ = ["Boto3", "Boto3Threads", "list_keys", "make_client"]
+__all__ = ["Boto3", "Boto3Threads", "Boto3Transfer", "list_keys", "make_client"]
 
 
 def make_client(target: Target, *, max_pool_connections: int = 10) -> Any:
@@ -69,6 +70,43 @@ class Boto3Threads:
         return _ObjectsOnThreads(target, list_keys(make_client(target), target), threads=self._threads)
 
 
+class Boto3Transfer:
+    """boto3's transfer manager for a whole batch: objects above a threshold are read in ranges, on its threads.
+
+    *Source:* boto3, "File transfer configuration": ``max_concurrency`` 10 and ``multipart_chunksize`` and
+    ``multipart_threshold`` 8 MiB by default. It asks for each object's size before it reads it.
+
+    Args:
+        max_concurrency: threads and connections of each worker.
+        multipart_chunksize: bytes of a range, and the size above which an object is split.
+    """
+
+    def __init__(self, *, max_concurrency: int, multipart_chunksize: int) -> None:
+        self._max_concurrency = max_concurrency
+        self._multipart_chunksize = multipart_chunksize
+
+    def dataset(self, target: Target) -> Dataset[Sample]:
+        """A map data set over every object of the target, that reads a batch at once."""
+        make = partial(
+            _transfer_manager,
+            target,
+            max_concurrency=self._max_concurrency,
+            multipart_chunksize=self._multipart_chunksize,
+        )
+        return _ObjectsByTransfer(target, list_keys(make_client(target), target), make)
+
+
+def _transfer_manager(target: Target, *, max_concurrency: int, multipart_chunksize: int) -> Any:
+    from boto3.s3.transfer import TransferConfig, create_transfer_manager
+
+    config = TransferConfig(
+        max_concurrency=max_concurrency,
+        multipart_chunksize=multipart_chunksize,
+        multipart_threshold=multipart_chunksize,
+    )
+    return create_transfer_manager(make_client(target, max_pool_connections=max_concurrency), config)
+
+
 def _content(client: Any, bucket: str, key: str) -> bytes:
     body: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
     return body
@@ -94,3 +132,19 @@ class _ObjectsOnThreads(BatchedObjects):
     def read_batch(self, keys: Sequence[str]) -> list[bytes]:
         client = self._client.get()
         return list(self._threads.get().map(partial(_content, client, self._bucket), keys))
+
+
+class _ObjectsByTransfer(BatchedObjects):
+    def __init__(self, target: Target, keys: Sequence[str], make: partial[Any]) -> None:
+        super().__init__(target.prefix, keys)
+        self._bucket = target.bucket
+        self._manager = ProcessLocal(make)
+
+    def read_batch(self, keys: Sequence[str]) -> list[memoryview]:
+        # One manager for all calls, as `download_fileobj` would make one for each, with threads of its own.
+        manager = self._manager.get()
+        buffers = [io.BytesIO() for _ in keys]
+        transfers = [manager.download(self._bucket, key, buffer) for key, buffer in zip(keys, buffers, strict=True)]
+        for transfer in transfers:
+            transfer.result()
+        return [buffer.getbuffer() for buffer in buffers]

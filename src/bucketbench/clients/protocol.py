@@ -15,7 +15,7 @@ class Target:
     Credentials are never part of it: each client finds them as its users' programs do, in the environment or a profile.
 
     Args:
-        scheme: ``s3`` or ``file``.
+        scheme: ``s3``, ``gs`` or ``file``.
         bucket: the bucket's name, empty for ``file``.
         prefix: plain text that begins the key of every sample and of nothing else, for example ``datasets/jpeg/``.
         endpoint: URL of the service, None for the provider's own.

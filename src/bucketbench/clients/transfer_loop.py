@@ -1,0 +1,130 @@
+"""A bare libcurl loop: no retries, no checks but of the status, only the bytes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import certifi
+
+__all__ = ["Fetch", "TransferLoop"]
+
+_RECEIVE_BUFFER_BYTES: Final = 512 << 10  # libcurl's largest; its default is 16 KiB
+_SELECT_TIMEOUT_S: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fetch:
+    """One GET.
+
+    Args:
+        url: of what.
+        byte_range: ``start-last`` for a part of it, answered 206; None for all of it, answered 200.
+        write: called with each piece as it comes, in order.
+    """
+
+    url: str
+    byte_range: str | None = None
+    write: Callable[[bytes], object]
+
+
+class TransferLoop:
+    """Fetches over one pool of connections, several at once. For use by one thread of one process.
+
+    Args:
+        transfers: how many at once.
+        ca_bundle: PEM file of the certificates to trust; None means certifi's.
+        headers: lines that each request gets.
+    """
+
+    def __init__(self, *, transfers: int, ca_bundle: str | None, headers: Sequence[str] = ()) -> None:
+        import pycurl
+
+        self._curl = pycurl
+        self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_MAXCONNECTS, transfers)
+        self._idle = [self._handle(ca_bundle, headers) for _ in range(transfers)]
+        self._running: dict[Any, tuple[int, Fetch]] = {}
+
+    def contents(self, urls: Iterable[str]) -> Iterator[tuple[int, bytes]]:
+        """Yield the position of each URL and its content, in the order in which they arrive.
+
+        Raises:
+            OSError: a transfer failed, or was answered other than 200. There is no second attempt.
+        """
+        bodies: dict[int, list[bytes]] = {}
+
+        def fetches() -> Iterator[Fetch]:
+            for position, url in enumerate(urls):
+                bodies[position] = []
+                yield Fetch(url=url, write=bodies[position].append)
+
+        for position in self.run(fetches()):
+            yield position, b"".join(bodies.pop(position))
+
+    def run(self, fetches: Iterable[Fetch]) -> Iterator[int]:
+        """Make the fetches and yield the position of each when it is whole.
+
+        Raises:
+            OSError: as of ``contents``.
+        """
+        waiting = deque(enumerate(fetches))
+        try:
+            while waiting or self._running:
+                while waiting and self._idle:
+                    self._begin(*waiting.popleft())
+                self._multi.perform()
+                ended = list(self._ended())
+                yield from ended
+                if not ended:
+                    self._multi.select(_SELECT_TIMEOUT_S)
+        finally:
+            for handle in list(self._running):
+                self._end(handle)
+
+    def _handle(self, ca_bundle: str | None, headers: Sequence[str]) -> Any:
+        handle = self._curl.Curl()
+        handle.setopt(self._curl.BUFFERSIZE, _RECEIVE_BUFFER_BYTES)
+        handle.setopt(self._curl.TCP_NODELAY, 1)
+        handle.setopt(self._curl.NOSIGNAL, 1)
+        handle.setopt(self._curl.PATH_AS_IS, 1)  # a segment of a key may be ".."
+        handle.setopt(self._curl.HTTP_VERSION, self._curl.CURL_HTTP_VERSION_1_1)
+        # pycurl's wheels look for certificates where the machine that built them had some.
+        handle.setopt(self._curl.CAINFO, ca_bundle or certifi.where())
+        if headers:
+            handle.setopt(self._curl.HTTPHEADER, list(headers))
+        return handle
+
+    def _begin(self, position: int, fetch: Fetch) -> None:
+        handle = self._idle.pop()
+        handle.setopt(self._curl.URL, fetch.url)
+        if fetch.byte_range is None:
+            handle.unsetopt(self._curl.RANGE)
+        else:
+            handle.setopt(self._curl.RANGE, fetch.byte_range)
+        handle.setopt(self._curl.WRITEFUNCTION, fetch.write)
+        self._running[handle] = (position, fetch)
+        self._multi.add_handle(handle)
+
+    def _end(self, handle: Any) -> int:
+        self._multi.remove_handle(handle)
+        self._idle.append(handle)
+        position, _ = self._running.pop(handle)
+        return position
+
+    def _ended(self) -> Iterator[int]:
+        queued = 1
+        while queued:
+            queued, succeeded, failed = self._multi.info_read()
+            for _, code, message in failed:
+                raise OSError(f"a transfer failed: {message} (libcurl error {code})")
+            for handle in succeeded:
+                _, fetch = self._running[handle]
+                status = handle.getinfo(self._curl.RESPONSE_CODE)
+                expected = 200 if fetch.byte_range is None else 206
+                if status != expected:
+                    self._end(handle)
+                    raise OSError(f"a GET was answered {status}, expected {expected}")
+                yield self._end(handle)
