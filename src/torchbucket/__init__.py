@@ -30,6 +30,7 @@ from torchbucket.errors import (
 if TYPE_CHECKING:
     from torchbucket.datasets.iterable import IterableDataset
     from torchbucket.datasets.map import MapDataset
+    from torchbucket.datasets.resume import merge_states
     from torchbucket.files.reader import ObjectReader
 
 __all__ = [
@@ -49,12 +50,14 @@ __all__ = [
     "TransportError",
     "TruncatedError",
     "UnsupportedError",
+    "merge_states",
 ]
 
 _LOADED_WHEN_USED = {
     "IterableDataset": "torchbucket.datasets.iterable",
     "MapDataset": "torchbucket.datasets.map",
     "ObjectReader": "torchbucket.files.reader",
+    "merge_states": "torchbucket.datasets.resume",
 }
 
 

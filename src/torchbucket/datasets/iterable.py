@@ -207,7 +207,7 @@ class IterableDataset(TorchIterableDataset[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         """Begin to yield the calling process' share; reads begin with the first ``next``."""
         shard = Shard.current(given=self._rank, inherited=self._inherited_rank)
-        return self._samples(shard.positions(len(self._source.listing)))
+        return self._samples(shard.places(len(self._source.listing)))
 
     def _samples(self, positions: Iterable[int]) -> Iterator[T_co]:
         with closing(open_readers(self._source, positions, fetch=self._fetch, budget=self._budget)) as readers:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self, get_args
 
 import torch.distributed
 from torch.utils.data import get_worker_info
 
 from torchbucket.errors import ConfigError
 
-__all__ = ["Rank", "Shard"]
+__all__ = ["Even", "Rank", "Shard", "check_even"]
+
+Even = Literal["pad", "drop"]
+
+
+def check_even(even: bool | Even | None) -> Even | None:
+    """The way to split evenly, of a setting that may be True (``"pad"``) or False; ``ConfigError`` for another."""
+    if isinstance(even, bool) or even is None:
+        return "pad" if even else None
+    if even not in get_args(Even):
+        raise ConfigError(f"even must be True, False, 'pad' or 'drop'; got {even!r}")
+    return even
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +81,7 @@ class Rank:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shard:
-    """One reader's share of a listing: the objects are dealt to the ranks in turn, and a rank's to its workers in turn.
+    """One reader's share of a deal: the places are dealt to the ranks in turn, and a rank's to its workers in turn.
 
     So a rank's share depends on the ranks alone, and no two ranks or workers differ by more than one object. It holds
     with another number of workers on every rank.
@@ -104,7 +115,19 @@ class Shard:
         )
         return cls(rank=rank) if worker is None else cls(rank=rank, worker=worker.id, workers=worker.num_workers)
 
-    def positions(self, count: int) -> range:
-        """The positions of this share's objects in a listing of ``count``, ascending."""
-        ranks = self.rank.world_size
-        return range(self.rank.rank + ranks * self.worker, count, ranks * self.workers)
+    def places(self, count: int, even: Even | None = None) -> range:
+        """The places of this share in a deal of ``count`` objects, ascending.
+
+        With ``"pad"`` every reader gets as many as the first one, and a place beyond the deal's end, ``count`` or more,
+        stands for one from its beginning once more; with ``"drop"`` as many as the last one. Readers get equal numbers
+        if all ranks have equally many workers; however many they have, ``"pad"`` deals out each place.
+        """
+        step = self.rank.world_size * self.workers
+        if even is not None and count:
+            rounds = -(-count // step) if even == "pad" else count // step
+            count = rounds * step
+        return range(self.rank.rank + self.rank.world_size * self.worker, count, step)
+
+    def __str__(self) -> str:
+        rank = f"rank {self.rank.rank} of {self.rank.world_size}"
+        return f"{rank}, worker {self.worker} of {self.workers}"

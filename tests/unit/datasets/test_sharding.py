@@ -42,7 +42,7 @@ def test_each_position_once_in_order_and_evenly(count, workers_by_rank):
     world_size = len(workers_by_rank)
     shares = [
         [
-            Shard(rank=Rank(rank=rank, world_size=world_size), worker=worker, workers=workers).positions(count)
+            Shard(rank=Rank(rank=rank, world_size=world_size), worker=worker, workers=workers).places(count)
             for worker in range(workers)
         ]
         for rank, workers in enumerate(workers_by_rank)
