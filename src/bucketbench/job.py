@@ -23,8 +23,8 @@ __all__ = [
     "USAGE_FILE",
     "Component",
     "Job",
-    "LoaderSettings",
-    "LocalCopy",
+    "component",
+    "read_description",
 ]
 
 JOB_FILE: Final = "job.json"
@@ -69,64 +69,27 @@ class Component:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LoaderSettings:
-    """The DataLoader's arguments; ``start_method`` may be ``auto`` (see :mod:`bucketbench.scenarios.loading`)."""
-
-    num_workers: int
-    batch_size: int
-    prefetch_factor: int
-    start_method: str
-    persistent_workers: bool
-    pin_memory: bool
-    shuffle: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LocalCopy:
-    """Where a client that reads local files finds the same samples, and what to make there if they are not.
-
-    Args:
-        directory: absolute path of the directory with the samples.
-        spec: fields of the ``DatasetSpec``.
-    """
-
-    directory: str
-    spec: dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """Everything that the measured process needs to know.
+    """What the measured process needs to know whatever the scenario; each scenario adds its own.
 
     Args:
-        scenario: name of the scenario, a module of :mod:`bucketbench.scenarios`.
+        scenario: name of the scenario, a package of :mod:`bucketbench.scenarios`.
         client: the client under comparison.
-        model: what is done with the samples.
         target: where the data lie.
-        samples_file: absolute path of the JSON lines that list every sample's key, size and XXH3-128.
-        loader: the DataLoader's settings.
-        epochs: number of measured passes over the data, None for as many as ``min_measured_s`` takes.
-        min_measured_s: seconds that the passes take together at least, where ``epochs`` is None.
-        warmup_samples: length of the pass before them, which is not measured; 0 for none.
-        seed: seed of the order of samples, and of a model's weights.
-        device: ``auto``, ``cpu`` or ``cuda``.
+        min_measured_s: seconds to measure for, where nothing says how often.
         admin_url: the testbed's admin route, None for a real service.
-        local_copy: for clients that read local files.
     """
 
     scenario: str
     client: Component
-    model: Component
     target: Target
-    samples_file: str
-    loader: LoaderSettings
-    epochs: int | None
     min_measured_s: float
-    warmup_samples: int
-    seed: int
-    device: str
     admin_url: str | None
-    local_copy: LocalCopy
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Import names of the packages whose versions go into the results."""
+        return self.client.requires
 
     def write(self, directory: Path) -> None:
         """Write ``job.json`` into a job's directory."""
@@ -135,21 +98,21 @@ class Job:
     @classmethod
     def read(cls, directory: Path) -> Self:
         """The job of which ``write`` left the description in ``directory``."""
-        return cls.from_json(json.loads((directory / JOB_FILE).read_text(encoding="utf-8")))
+        return cls.from_json(read_description(directory))
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The job with the given fields, nested values as plain mappings."""
-        nested = {
-            "client": _component(fields["client"]),
-            "model": _component(fields["model"]),
-            "target": Target(**fields["target"]),
-            "loader": LoaderSettings(**fields["loader"]),
-            "local_copy": LocalCopy(**fields["local_copy"]),
-        }
-        return cls(**{**fields, **nested})
+        return cls(**{**fields, "client": component(fields["client"]), "target": Target(**fields["target"])})
 
 
-def _component(fields: Mapping[str, Any]) -> Component:
+def read_description(directory: Path) -> dict[str, Any]:
+    """The fields of a job of any scenario, as ``job.json`` has them."""
+    fields: dict[str, Any] = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
+    return fields
+
+
+def component(fields: Mapping[str, Any]) -> Component:
+    """The component of which ``asdict`` gave the fields, by way of JSON."""
     lists = {name: tuple(fields[name]) for name in ("requires", "search_path")}
     return Component(**{**fields, **lists})

@@ -5,9 +5,9 @@ is) and, at the end, ``outcome.json``:
 
 - ``status``: ``ok`` or ``failed``, and ``reason``, null when ok;
 - ``verification``: ``checked``, ``mismatched``, ``missing``, ``duplicated``, or null where nothing was measured;
-- ``server``: what the testbed counted in the measured epochs (`bucketbench.statistics.ServerCounts`), or null;
-- ``details``: start method, style of data set, device, how memory was counted;
-- ``versions``: of Python, torch and the packages that the client and the model require.
+- ``server``: what the testbed counted meanwhile (`bucketbench.statistics.ServerCounts`), or null;
+- ``details``: how it was measured, by the scenario, and how memory was counted;
+- ``versions``: of Python and the packages that the job requires.
 
 It exits with status 0 whenever it could write the outcome. A job without an outcome has crashed. With
 ``--end-with-parent`` it ends when the sweep's process does: its standard input is a pipe whose other end only that
@@ -25,14 +25,14 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bucketbench.job import OUTCOME_FILE, Job
+from bucketbench.job import OUTCOME_FILE, read_description
 from bucketbench.provenance.versions import versions_of
-from bucketbench.scenarios import SCENARIOS
+from bucketbench.scenarios import measurement_of
 
 __all__ = ["main", "reason_of"]
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The sweep's process asks with SIGUSR1 where a job that takes too long is stuck: the answer goes to benchmark.log.
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    outcome = _run(Job.read(directory), directory)
+    outcome = _run(read_description(directory), directory)
     unfinished = directory / f".{OUTCOME_FILE}"
     unfinished.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(directory / OUTCOME_FILE)
@@ -71,20 +71,18 @@ def reason_of(error: BaseException) -> str:
     return text if len(text) <= _REASON_CHARACTERS else f"{text[: _REASON_CHARACTERS - 3]}..."
 
 
-def _run(job: Job, directory: Path) -> dict[str, Any]:
+def _run(description: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    requires: tuple[str, ...] = tuple(description["client"]["requires"])
     outcome: dict[str, Any] = {"status": "failed", "reason": None, "verification": None, "server": None, "details": {}}
     try:
         # Imported here, so that a broken installation is a failed job with a reason and not a crash without one.
         recording = importlib.import_module("bucketbench.scenarios.recording")
-        scenario = importlib.import_module(SCENARIOS[job.scenario])
+        scenario = measurement_of(description["scenario"])
+        job = scenario.JOB.from_json(description)
+        requires = job.requires
         with recording.Recorder(directory) as recorder:
             found = scenario.run(job, recorder)
-            outcome["details"] = {
-                "start_method": found.start_method,
-                "style": found.style,
-                "device": found.device,
-                "memory_kind": recorder.memory_kind,
-            }
+            outcome["details"] = {**found.details, "memory_kind": recorder.memory_kind}
         outcome["verification"] = asdict(found.verification)
         outcome["server"] = None if found.server is None else asdict(found.server)
         outcome["reason"] = found.verification.failure
@@ -92,7 +90,7 @@ def _run(job: Job, directory: Path) -> dict[str, Any]:
     except BaseException as error:  # noqa: BLE001 - a job's end is an outcome, whatever the client raised
         traceback.print_exc()
         outcome["reason"] = reason_of(error)
-    outcome["versions"] = versions_of(("torch", *job.client.requires, *job.model.requires))
+    outcome["versions"] = versions_of(requires)
     return outcome
 
 

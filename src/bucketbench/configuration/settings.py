@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from bucketbench.configuration.schema import check
-from bucketbench.datagen import DatagenError, DatasetSpec
+from bucketbench.configuration.schema import ScenarioConfig, check
+from bucketbench.configuration.values import Rule
 from bucketbench.errors import ConfigurationError
-from bucketbench.job import Component, LoaderSettings
+from bucketbench.job import Component
 from bucketbench.testbed.faults.plan import FaultSet
 from bucketbench.testbed.faults.rules import FaultError
 from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
-from bucketbench.units import parse_count, parse_resolution, parse_size
 
 __all__ = ["JobSettings"]
 
 # Keys that say who is measured, how often, or where files lie, but not what is measured.
-_NO_PARAMETERS: Final = (
-    "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "network", "faults",
-    "client.name", "client._target_", "client.path", "client.requires", "client.role",
-    "model.name", "model._target_", "model.path", "model.requires",
-    "target.name", "target.ca_bundle", "data.prefix", "data.generate",
-)  # fmt: skip
+_NO_PARAMETERS: Final = frozenset({
+    "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "network", "faults", "default_clients",
+    "client.name", "client._target_", "client.path", "client.requires", "client.role", "client.environment",
+    "client.schemes", "target.name", "target.ca_bundle", "target.tls",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobSettings:
-    """The composed configuration of one job, every value checked.
+class JobSettings(ABC):
+    """The composed configuration of one job, every value checked. Each scenario has a class of its own.
 
     Args:
         config: the configuration as plain nested values.
@@ -42,6 +41,15 @@ class JobSettings:
         ConfigurationError: a value is unset or cannot be used.
     """
 
+    schema: ClassVar[type[ScenarioConfig]]
+    """Names and types of the scenario's keys."""
+
+    rules: ClassVar[Mapping[str, Rule]]
+    """The values that the scenario's own keys take."""
+
+    no_parameters: ClassVar[frozenset[str]] = frozenset()
+    """The scenario's own keys that do not say what is measured, or whose parameter has another name."""
+
     config: Mapping[str, Any]
     network: str
     faults: str
@@ -49,8 +57,8 @@ class JobSettings:
     config_directories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check(self.config)
-        _ = self.dataset_spec, self.network_model, self.fault_set  # their own checks
+        check(self.config, schema=self.schema, rules=self.rules)
+        _ = self.network_model, self.fault_set, self.prefix, self.own_parameters()  # their own checks
 
     @property
     def scenario(self) -> str:
@@ -65,41 +73,17 @@ class JobSettings:
     @property
     def client(self) -> Component:
         """The client under comparison."""
-        return self._component("client")
+        return self.component("client")
 
     @property
-    def model(self) -> Component:
-        """What is done with the samples."""
-        return self._component("model")
-
-    @property
-    def loader(self) -> LoaderSettings:
-        """The DataLoader's settings."""
-        return LoaderSettings(**self.config["dataloader"])
+    def components(self) -> Mapping[str, Component]:
+        """The classes that the job builds, by the group that chooses them."""
+        return {"client": self.client}
 
     @property
     def uses_testbed(self) -> bool:
         """Whether the target is the testbed that the sweep starts."""
         return bool(self.config["target"]["testbed"])
-
-    @property
-    def dataset_spec(self) -> DatasetSpec:
-        """What the data set consists of."""
-        data = self.config["data"]
-        resolution = data["resolution"]
-        try:
-            return DatasetSpec(
-                num_samples=parse_count(data["num_samples"]),
-                sample_size_bytes=parse_size(data["sample_size"]),
-                size_distribution=data["size_distribution"],
-                size_sigma=float(data["size_sigma"]),
-                size_spread=float(data["size_spread"]),
-                image_format=data["image_format"],
-                resolution=None if resolution is None else parse_resolution(resolution),
-                seed=data["seed"],
-            )
-        except (DatagenError, ValueError) as error:
-            raise ConfigurationError(f"the group data: {error}") from None
 
     @property
     def network_model(self) -> NetworkModel:
@@ -118,64 +102,58 @@ class JobSettings:
             raise ConfigurationError(f"the group faults: {error}") from None
 
     @property
-    def prefix(self) -> str:
-        """What begins the key of every sample: the configured prefix, or one that names the data set's description."""
-        configured = self.config["data"]["prefix"]
-        if configured:
-            return f"{str(configured).rstrip('/')}/"
-        spec = self.dataset_spec
-        shape = {
-            "constant": "constant",
-            "lognormal": f"lognormal-{spec.size_sigma:g}",
-            "uniform": f"uniform-{spec.size_spread:g}",
-        }[spec.size_distribution]
-        side = "" if spec.resolution is None else f"-{spec.resolution[0]}x{spec.resolution[1]}"
-        name = f"{spec.image_format}-{spec.num_samples}x{spec.sample_size_bytes}B-{shape}{side}-seed{spec.seed}"
-        return f"bucketbench/{name}/"
-
-    @property
     def cache_directory(self) -> Path:
         """Where the testbed's objects and local copies are kept."""
         return Path(str(self.config["cache_dir"])).expanduser().absolute()
 
     @property
+    def made_mark(self) -> Path:
+        """The file that tells that the testbed's directory has the job's objects.
+
+        A mark of our own, left when they were whole: how the testbed keeps its objects is the testbed's business.
+        """
+        return self.cache_directory / "made" / self.prefix.strip("/").replace("/", "+")
+
+    @property
+    @abstractmethod
+    def prefix(self) -> str:
+        """What begins the key of every object that the job is about."""
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """Everything that distinguishes this job's results but its client and its repeat, by dotted name."""
         config = self.config
-        spec = self.dataset_spec
         found: dict[str, Any] = {
             "target": config["target"]["name"],
             "network": self.network if self.uses_testbed else None,
             "faults": self.faults if self.uses_testbed else None,
             "tls": config["target"]["tls"],
-            "model": self.model.name,
-            "epochs": config["epochs"],
-            "min_measured_s": config["min_measured_s"] if config["epochs"] == "auto" else None,
-            "warmup_samples": config["warmup_samples"],
-            "data.name": config["data"]["name"],
-            "data.num_samples": spec.num_samples,
-            "data.sample_size_bytes": spec.sample_size_bytes,
-            "data.size_distribution": spec.size_distribution,
-            "data.image_format": spec.image_format,
-            "data.resolution": config["data"]["resolution"],
-            "data.seed": spec.seed,
+            **self.own_parameters(),
         }
-        found |= {f"dataloader.{name}": value for name, value in config["dataloader"].items()}
         for key in self.overrides:
-            hidden = key in _NO_PARAMETERS or key in found or key in ("data.sample_size", "target.tls")
+            hidden = key in _NO_PARAMETERS or key in self.no_parameters or key in found
             if not hidden and key.partition(".")[0] != "hydra":
                 found[key] = _select(config, key)
         return found
 
-    def batch_memory_bytes(self) -> int:
-        """How much the batches that are ready or on their way can take, all workers together, as stored."""
-        loader = self.loader
-        in_flight = max(loader.num_workers, 1) * (loader.prefetch_factor if loader.num_workers else 1) + 1
-        spec = self.dataset_spec
-        # Never more than the whole data set is under way.
-        return min(in_flight * loader.batch_size, spec.num_samples) * spec.sample_size_bytes
+    @abstractmethod
+    def own_parameters(self) -> dict[str, Any]:
+        """The scenario's own parameters, whatever the command set."""
 
-    def _component(self, group: str) -> Component:
+    @abstractmethod
+    def check_fits(self, *, memory_bytes: int, free_disk_bytes: int) -> None:
+        """Raise where the job is larger than the machine.
+
+        Args:
+            memory_bytes: the machine's memory.
+            free_disk_bytes: free space where ``cache_dir`` lies.
+
+        Raises:
+            PreflightError: with the figures on both sides.
+        """
+
+    def component(self, group: str) -> Component:
+        """The class that a group's option names."""
         fields = self.config[group]
         path = fields["path"]
         search: Sequence[str] = [str(Path(path).expanduser().absolute())] if path else self.config_directories

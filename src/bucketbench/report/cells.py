@@ -5,41 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bucketbench.report.sections import Entry, Section
+from bucketbench.scenarios.presentation import Column, TableForm
 from bucketbench.statistics import FigureSummary, Status
 
-__all__ = ["LEGEND", "NOT_AVAILABLE", "columns", "texts"]
+__all__ = ["NOT_AVAILABLE", "TEXT_COLUMNS", "columns", "texts"]
 
 NOT_AVAILABLE = "n/a"
 
-LEGEND = (
-    "Medians over the repeats; ± is the greatest distance of a repeat from the median. p50 and p95 are of the fetch of "
-    "one batch, without decoding."
-)
+TEXT_COLUMNS = ("client", "status")
+"""The columns of words; all others have numbers."""
 
-_COLUMNS = ("client", "MiB/s", "samples/s", "p50 ms", "p95 ms", "CPU s/GiB", "peak RSS MiB", "errors", "status")
 _CEILING = "ceiling %"
 
 
-def columns(sections: Sequence[Section]) -> tuple[str, ...]:
+def columns(sections: Sequence[Section], form: TableForm) -> tuple[str, ...]:
     """The headings of the columns; the percentage of the ceiling is one where a ceiling was measured."""
-    if any(entry.percent_of_ceiling.value is not None for section in sections for entry in section.entries):
-        return (*_COLUMNS[:2], _CEILING, *_COLUMNS[2:])
-    return _COLUMNS
+    first, *others = (column.heading for column in form.columns)
+    measured = any(entry.percent_of_ceiling.value is not None for section in sections for entry in section.entries)
+    return ("client", first, *([_CEILING] if measured else []), *others, "errors", "status")
 
 
-def texts(entry: Entry, headings: Sequence[str]) -> list[str]:
+def texts(entry: Entry, headings: Sequence[str], form: TableForm) -> list[str]:
     """What stands in the row of a client, in the order of the headings."""
-    figures = entry.summary.figures
+    summary = entry.summary
     texts_by_heading = {
-        "client": entry.summary.client + ("" if entry.summary.role.competes else f" ({entry.summary.role})"),
-        "MiB/s": _with_spread(figures["throughput_mibs"]),
+        "client": summary.client + ("" if summary.role.competes else f" ({summary.role})"),
         _CEILING: _number(entry.percent_of_ceiling.value),
-        "samples/s": _number(figures["samples_per_s"].median),
-        "p50 ms": _number(figures["latency_p50_s"].median, scale=1000),
-        "p95 ms": _number(figures["latency_p95_s"].median, scale=1000),
-        "CPU s/GiB": _number(figures["cpu_s_per_gib"].median),
-        "peak RSS MiB": _number(figures["peak_rss_mib"].median),
-        "errors": NOT_AVAILABLE if entry.summary.errors.value is None else f"{entry.summary.errors.value:.0f}",
+        **{column.heading: _cell(column, summary.figures[column.figure]) for column in form.columns},
+        "errors": NOT_AVAILABLE if summary.errors.value is None else f"{summary.errors.value:.0f}",
         "status": _status(entry),
     }
     return [texts_by_heading[heading] for heading in headings]
@@ -52,9 +45,10 @@ def _status(entry: Entry) -> str:
     return str(summary.status)
 
 
-def _with_spread(figure: FigureSummary) -> str:
-    spread = figure.spread
-    return _number(figure.median) + ("" if spread is None else f" ± {_number(spread)}")
+def _cell(column: Column, figure: FigureSummary) -> str:
+    spread = figure.spread if column.spread else None
+    beside = "" if spread is None else f" ± {_number(spread, scale=column.scale)}"
+    return _number(figure.median, scale=column.scale) + beside
 
 
 def _number(value: float | None, *, scale: float = 1) -> str:

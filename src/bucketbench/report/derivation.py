@@ -13,7 +13,8 @@ from bucketbench.job import OPERATIONS_FILE, OUTCOME_FILE, USAGE_FILE
 from bucketbench.records import Operation, UsageSample
 from bucketbench.report.runs import Run, job_directories, read_job
 from bucketbench.results.files import JOB_RESULTS_FILE
-from bucketbench.statistics import MeasuredJob, ServerCounts, job_figures
+from bucketbench.scenarios import figures_of
+from bucketbench.statistics import MeasuredJob, ServerCounts
 
 __all__ = ["derive_again"]
 
@@ -48,7 +49,7 @@ def _derived(file: Path) -> MeasuredJob:
         if job.failure is None:
             raise
         return job
-    return replace(job, figures=job_figures(operations, usage, server=server))
+    return replace(job, figures=figures_of(job.scenario).of_job(operations, usage, server=server))
 
 
 def _records(file: Path, parse: Callable[[dict[str, Any]], _T]) -> list[_T]:

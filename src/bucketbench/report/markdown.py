@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bucketbench.report.cells import LEGEND, columns, texts
+from bucketbench.report.cells import TEXT_COLUMNS, columns, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange, shared_parameters
 from bucketbench.report.wording import notes, parameter_text, verdict
+from bucketbench.scenarios import table_of
 
 __all__ = ["render_markdown"]
 
@@ -19,20 +20,21 @@ def render_markdown(run: Run) -> str:
         IncomparableError: where jobs of the run cannot be put together.
     """
     sections = arrange(run)
-    headings = columns(sections)
+    form = table_of(run.scenario)
+    headings = columns(sections, form)
     lines = [f"`{parameter_text(shared_parameters(run))}`", ""]
     for section in sections:
         if section.varying:
             lines += [f"`{parameter_text(section.varying)}`", ""]
-        lines += [_line(headings), _line(":--" if name in ("client", "status") else "--:" for name in headings)]
+        lines += [_line(headings), _line(":--" if name in TEXT_COLUMNS else "--:" for name in headings)]
         for entry in section.entries:
-            cells = [_escaped(text) for text in texts(entry, headings)]
+            cells = [_escaped(text) for text in texts(entry, headings, form)]
             won = section.contest.winner is entry.summary
             lines.append(_line(f"**{cell}**" if won else cell for cell in cells))
-        lines += ["", _escaped(verdict(section)), ""]
-        found = notes(section)
+        lines += ["", _escaped(verdict(section, form)), ""]
+        found = notes(section, form)
         lines += [f"- {_escaped(note)}" for note in found] + [""] * bool(found)
-    lines += [f"{LEGEND}"]
+    lines += [form.legend]
     lines += [""] * bool(run.notes) + [f"- {_escaped(note)}" for note in run.notes]
     return "\n".join(lines) + "\n"
 

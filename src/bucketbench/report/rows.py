@@ -6,21 +6,11 @@ from typing import Any
 
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Entry, Section, arrange
+from bucketbench.scenarios import table_of
+from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import MINIMUM_REPEATS, Comparison, FigureSummary, Summary
 
 __all__ = ["json_rows"]
-
-_MEDIANS = (
-    "throughput_mibs",
-    "samples_per_s",
-    "latency_p50_s",
-    "latency_p95_s",
-    "latency_p99_s",
-    "time_to_first_batch_s",
-    "cpu_s_per_gib",
-    "peak_rss_mib",
-    "read_amplification",
-)
 
 
 def json_rows(run: Run) -> list[dict[str, Any]]:
@@ -28,17 +18,18 @@ def json_rows(run: Run) -> list[dict[str, Any]]:
 
     A value that could not be measured is None, and ``<name>_reason`` beside it says why; where there is a value there
     is no such name. ``errors`` is the sum over the repeats; the other figures are medians of the repeats that
-    succeeded. ``throughput_mibs_spread`` is the greatest distance of a repeat from the median.
+    succeeded. ``<name>_spread`` is the greatest distance of a repeat from the median, ``<name>_interval`` that of the
+    bootstrap.
 
     Raises:
         IncomparableError: where jobs of the run cannot be put together.
     """
-    return [_row(entry, section) for section in arrange(run) for entry in section.entries]
+    form = table_of(run.scenario)
+    return [_row(entry, section, form) for section in arrange(run) for entry in section.entries]
 
 
-def _row(entry: Entry, section: Section) -> dict[str, Any]:
+def _row(entry: Entry, section: Section, form: TableForm) -> dict[str, Any]:
     summary = entry.summary
-    throughput = summary.figures["throughput_mibs"]
     row: dict[str, Any] = {
         "scenario": summary.scenario,
         "client": summary.client,
@@ -49,20 +40,24 @@ def _row(entry: Entry, section: Section) -> dict[str, Any]:
         "status": str(summary.status),
         "failures": list(summary.failures),
     }
-    for name in _MEDIANS:
+    for name in form.medians:
         row |= _value(name, summary.figures[name].median, summary.figures[name].reason)
-    row |= _value("throughput_mibs_spread", throughput.spread, _few_reason(throughput, 2))
-    interval = throughput.interval()
-    row |= _value(
-        "throughput_mibs_interval",
-        None if interval is None else {"low": interval.low, "high": interval.high, "confidence": interval.confidence},
-        _few_reason(throughput, MINIMUM_REPEATS),
-    )
+    for name in form.spreads:
+        row |= _spread(name, summary.figures[name])
     row |= _value("errors", None if summary.errors.value is None else int(summary.errors.value), summary.errors.reason)
     row |= _value("percent_of_ceiling", entry.percent_of_ceiling.value, entry.percent_of_ceiling.reason)
     row["won"] = section.contest.winner is summary
     row |= _value("margin", *_margin(summary, section))
     return row
+
+
+def _spread(name: str, figure: FigureSummary) -> dict[str, Any]:
+    interval = figure.interval()
+    return _value(f"{name}_spread", figure.spread, _few_reason(figure, 2)) | _value(
+        f"{name}_interval",
+        None if interval is None else {"low": interval.low, "high": interval.high, "confidence": interval.confidence},
+        _few_reason(figure, MINIMUM_REPEATS),
+    )
 
 
 def _few_reason(figure: FigureSummary, needed: int) -> str:
@@ -72,7 +67,7 @@ def _few_reason(figure: FigureSummary, needed: int) -> str:
 def _margin(summary: Summary, section: Section) -> tuple[dict[str, Any] | None, str]:
     contest = section.contest
     if not contest.ranking or contest.ranking[0] is not summary:
-        return None, "only the contestant with the highest throughput has a margin"
+        return None, "only the first of the contestants has a margin"
     if contest.margin is None:
         return None, "no other contestant succeeded in all its repeats"
     return _comparison(contest.margin), ""

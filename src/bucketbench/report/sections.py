@@ -9,6 +9,7 @@ from typing import Any
 
 from bucketbench.records import Figure
 from bucketbench.report.runs import Run
+from bucketbench.scenarios import figures_of
 from bucketbench.statistics import Contest, Role, Status, Summary, hold_contest, summarise
 
 __all__ = ["Entry", "Section", "arrange", "shared_parameters"]
@@ -16,7 +17,7 @@ __all__ = ["Entry", "Section", "arrange", "shared_parameters"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One client in a section: its summary, and its throughput in percent of the fastest ceiling's."""
+    """One client in a section: its summary, and the figure that decides in percent of the fastest ceiling's."""
 
     summary: Summary
     percent_of_ceiling: Figure
@@ -38,25 +39,29 @@ class Section:
 
 
 def arrange(run: Run) -> list[Section]:
-    """Arrange the results of a run, its parameter sets in the order in which they ran.
+    """Arrange the results of a run of one scenario, its parameter sets in the order in which they ran.
 
     Raises:
+        UsageError: this version knows no such scenario.
         IncomparableError: where jobs of the run cannot be put together.
     """
     groups: dict[str, list[Summary]] = {}
-    for summary in summarise(run.jobs):
+    known = figures_of(run.scenario)
+    for summary in summarise(run.jobs, units=known.units):
         groups.setdefault(json.dumps(summary.parameters, sort_keys=True), []).append(summary)
     shared = shared_parameters(run)
     sections = []
     for summaries in groups.values():
         varying = {name: value for name, value in summaries[0].parameters.items() if name not in shared}
         ceilings = [entry for entry in summaries if entry.role is Role.CEILING]
-        ceiling = max(ceilings, key=_throughput, default=None)
+        ceiling = max(ceilings, key=lambda found: _speed(found, known.contest), default=None)
         entries = [
-            Entry(summary=summary, percent_of_ceiling=_percent(summary, ceiling))
-            for summary in sorted(summaries, key=_place)
+            Entry(summary=summary, percent_of_ceiling=_percent(summary, ceiling, known.contest))
+            for summary in sorted(summaries, key=lambda found: _place(found, known.contest))
         ]
-        sections.append(Section(varying=varying, entries=entries, contest=hold_contest(summaries)))
+        sections.append(
+            Section(varying=varying, entries=entries, contest=hold_contest(summaries, figure=known.contest))
+        )
     return sections
 
 
@@ -70,21 +75,21 @@ def shared_parameters(run: Run) -> dict[str, Any]:
     }
 
 
-def _place(summary: Summary) -> tuple[bool, bool, float, str]:
+def _place(summary: Summary, figure: str) -> tuple[bool, bool, float, str]:
     failed = summary.status is Status.FAILED
-    return not summary.role.competes, failed, -_throughput(summary), summary.client
+    return not summary.role.competes, failed, -_speed(summary, figure), summary.client
 
 
-def _throughput(summary: Summary) -> float:
-    return summary.figures["throughput_mibs"].median or 0.0
+def _speed(summary: Summary, figure: str) -> float:
+    return summary.figures[figure].median or 0.0
 
 
-def _percent(summary: Summary, ceiling: Summary | None) -> Figure:
+def _percent(summary: Summary, ceiling: Summary | None, figure: str) -> Figure:
     if ceiling is None:
         return Figure(unit="%", reason="no client with role: ceiling was part of the run")
-    own, highest = summary.figures["throughput_mibs"].median, ceiling.figures["throughput_mibs"].median
+    own, highest = summary.figures[figure].median, ceiling.figures[figure].median
     if not highest:
-        return Figure(unit="%", reason=f"the ceiling, {ceiling.client}, has no throughput")
+        return Figure(unit="%", reason=f"the ceiling, {ceiling.client}, has no {figure}")
     if own is None:
-        return Figure(unit="%", reason=summary.figures["throughput_mibs"].reason)
+        return Figure(unit="%", reason=summary.figures[figure].reason)
     return Figure(unit="%", value=100 * own / highest)

@@ -10,10 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bucketbench.report.cells import LEGEND, columns, texts
+from bucketbench.report.cells import TEXT_COLUMNS, columns, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section, arrange, shared_parameters
 from bucketbench.report.wording import heading, notes, parameter_text, verdict
+from bucketbench.scenarios import table_of
+from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import Status
 
 __all__ = ["PLAIN_WIDTH", "print_report", "render_table"]
@@ -54,7 +56,8 @@ def print_report(run: Run) -> None:
 
 def _report(run: Run) -> RenderableType:
     sections = arrange(run)
-    headings = columns(sections)
+    form = table_of(run.scenario)
+    headings = columns(sections, form)
     parts: list[RenderableType] = [Text(heading(run), style="bold")]
     shared = shared_parameters(run)
     if shared:
@@ -63,11 +66,11 @@ def _report(run: Run) -> RenderableType:
         if section.varying:
             parts += [Text(""), Text(parameter_text(section.varying), style="bold")]
         parts += [
-            _table(section, headings),
-            Text(verdict(section), style="bold green" if section.contest.winner else ""),
+            _table(section, headings, form),
+            Text(verdict(section, form), style="bold green" if section.contest.winner else ""),
         ]
-        parts += [_note(line) for line in notes(section)]
-    parts += [Text(""), Text(LEGEND, style="dim")]
+        parts += [_note(line) for line in notes(section, form)]
+    parts += [Text(""), Text(form.legend, style="dim")]
     parts += [_note(line) for line in run.notes]
     return Group(*parts)
 
@@ -76,10 +79,10 @@ def _note(line: str) -> RenderableType:
     return Padding(Text(f"- {line}"), (0, 0, 0, 2))
 
 
-def _table(section: Section, headings: tuple[str, ...]) -> Table:
+def _table(section: Section, headings: tuple[str, ...], form: TableForm) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for name in headings:
-        words = name in ("client", "status")
+        words = name in TEXT_COLUMNS
         # The unit goes below the name. Where the width does not suffice, a name is folded before a number is cut.
         table.add_column(
             "\n".join(name.rsplit(" ", 1)),
@@ -90,7 +93,7 @@ def _table(section: Section, headings: tuple[str, ...]) -> Table:
     for entry in section.entries:
         won = section.contest.winner is entry.summary
         style = "bold green" if won else "" if entry.summary.role.competes else "dim"
-        cells = [Text(text) for text in texts(entry, headings)]
+        cells = [Text(text) for text in texts(entry, headings, form)]
         cells[-1].stylize(_STYLES[entry.summary.status])
         table.add_row(*cells, style=style)
     return table

@@ -8,11 +8,11 @@ from typing import Any
 
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
+from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import CONFIDENCE, MINIMUM_REPEATS, Comparison, Role, Status, Verdict
 
 __all__ = ["heading", "notes", "parameter_text", "verdict"]
 
-_SHOWN = ("throughput_mibs", "samples_per_s", "latency_p50_s", "latency_p95_s", "cpu_s_per_gib", "peak_rss_mib")
 _MOST_CHARACTERS = 400  # of a reason: a library's message may be a page long; the files have all of it
 
 
@@ -51,7 +51,7 @@ def parameter_text(parameters: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={_plain(value)}" for name, value in parameters.items())
 
 
-def verdict(section: Section) -> str:
+def verdict(section: Section, form: TableForm) -> str:
     """Who won by what margin, and how sure that is; or why nobody did."""
     contest = section.contest
     if contest.verdict is Verdict.NO_CONTEST:
@@ -60,8 +60,8 @@ def verdict(section: Section) -> str:
     if contest.margin is None:
         return f"No contest: {first} is the only contestant that succeeded in all its repeats."
     if contest.verdict is Verdict.WON:
-        return f"{first} won with {contest.margin.ratio:.2f} times the throughput of {_second(contest.margin)}."
-    return f"Undecided: {first} had {contest.margin.ratio:.2f} times the throughput of {_second(contest.margin)}."
+        return f"{first} won with {contest.margin.ratio:.2f} times the {form.compared} of {_second(contest.margin)}."
+    return f"Undecided: {first} had {contest.margin.ratio:.2f} times the {form.compared} of {_second(contest.margin)}."
 
 
 def _second(margin: Comparison) -> str:
@@ -80,7 +80,7 @@ def _second(margin: Comparison) -> str:
     return f"{margin.denominator} ({how})" + ("" if margin.decided else ", which includes 1")
 
 
-def notes(section: Section) -> list[str]:
+def notes(section: Section, form: TableForm) -> list[str]:
     """Which clients failed and why, and which figures are n/a and why."""
     lines = []
     for entry in section.entries:
@@ -93,8 +93,10 @@ def notes(section: Section) -> list[str]:
         if summary.status is Status.PARTIAL:
             lines.append(f"{summary.client}: takes no part in the contest, since not all its repeats succeeded")
         elif summary.status is Status.OK:
-            lines.append(f"{summary.client}: takes no part in the contest, since a repeat has no throughput above 0")
-    lines += _absent(section)
+            lines.append(
+                f"{summary.client}: takes no part in the contest, since a repeat has no {form.compared} above 0"
+            )
+    lines += _absent(section, form)
     if any(entry.summary.role is Role.CEILING for entry in section.entries) and all(
         entry.percent_of_ceiling.value is None for entry in section.entries
     ):
@@ -102,10 +104,10 @@ def notes(section: Section) -> list[str]:
     return lines
 
 
-def _absent(section: Section) -> list[str]:
+def _absent(section: Section, form: TableForm) -> list[str]:
     clients: dict[tuple[str, str], list[str]] = {}
     for entry in section.entries:
-        for name in _SHOWN:
+        for name in (column.figure for column in form.columns):
             reason = entry.summary.figures[name].reason
             if entry.summary.status is not Status.FAILED and reason is not None:
                 clients.setdefault((name, reason), []).append(entry.summary.client)

@@ -11,8 +11,9 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.job import OPERATIONS_FILE, OUTCOME_FILE, USAGE_FILE
 from bucketbench.records import Figure, Operation, UsageSample
 from bucketbench.results.files import SCHEMA_VERSION
+from bucketbench.scenarios import figures_of
 from bucketbench.secrecy import redacted
-from bucketbench.statistics import ServerCounts, job_figures, unmeasured_figures
+from bucketbench.statistics import FigureSet, ServerCounts
 
 __all__ = ["cache_state", "job_results", "read_outcome"]
 
@@ -57,11 +58,12 @@ def job_results(
     """
     status = outcome["status"]
     reason = None if outcome["reason"] is None else redacted(str(outcome["reason"]), secrets)
+    known = figures_of(settings.scenario)
     try:
-        figures = _figures(directory, outcome["server"], reason=reason)
+        figures = _figures(directory, outcome["server"], known=known, reason=reason)
     except (ValueError, TypeError) as error:
         status, reason = "failed", f"the job's raw records are damaged: {error}"
-        figures = unmeasured_figures(reason)
+        figures = known.unmeasured(reason)
     return {
         "schema_version": SCHEMA_VERSION,
         "scenario": settings.scenario,
@@ -99,12 +101,14 @@ def cache_state(settings: JobSettings) -> dict[str, str]:
     }
 
 
-def _figures(directory: Path, server: Mapping[str, int] | None, *, reason: str | None) -> dict[str, Figure]:
+def _figures(
+    directory: Path, server: Mapping[str, int] | None, *, known: FigureSet, reason: str | None
+) -> dict[str, Figure]:
     operations = _records(directory / OPERATIONS_FILE, Operation.from_json)
     if not operations:
-        return unmeasured_figures(f"the job failed before it recorded anything: {reason}")
+        return known.unmeasured(f"the job failed before it recorded anything: {reason}")
     usage = _records(directory / USAGE_FILE, UsageSample.from_json)
-    return job_figures(operations, usage, server=None if server is None else ServerCounts(**server))
+    return known.of_job(operations, usage, server=None if server is None else ServerCounts(**server))
 
 
 def _records(path: Path, parse: Callable[[dict[str, Any]], _T]) -> list[_T]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import xxhash
 
-__all__ = ["ContentCheck", "DeliveryLedger", "VerificationCounts", "size_bytes_of"]
+from bucketbench.scenarios.verification import NOTES_KEPT, VerificationCounts
 
-_NOTES_KEPT: Final = 5  # enough to see what goes wrong; a data set may have a million wrong samples
+__all__ = ["ContentCheck", "DeliveryLedger", "size_bytes_of"]
 
 
 def size_bytes_of(data: Any) -> int:
@@ -72,42 +71,6 @@ class ContentCheck:
         return position
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VerificationCounts:
-    """What the measured epochs delivered, all of them together.
-
-    Args:
-        checked: samples whose content was compared.
-        mismatched: samples with an unknown key, a wrong size or wrong content.
-        missing: samples that no batch delivered and for which no error was reported, counted once an epoch.
-        duplicated: deliveries of a sample beyond its first in an epoch.
-        errors: samples that the client failed to deliver, or the model to decode.
-        notes: the first few things that were wrong, in words.
-    """
-
-    checked: int
-    mismatched: int
-    missing: int
-    duplicated: int
-    errors: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def failure(self) -> str | None:
-        """Why the job has failed, None where everything arrived as it should."""
-        counts = {
-            "failed with an error": self.errors,
-            "arrived with wrong content": self.mismatched,
-            "never arrived": self.missing,
-            "arrived more than once": self.duplicated,
-        }
-        wrong = [f"{count} {words}" for words, count in counts.items() if count]
-        if not wrong:
-            return None
-        first = f"; first: {self.notes[0]}" if self.notes else ""
-        return f"of the samples of the measured epochs, {', '.join(wrong)}{first}"
-
-
 class DeliveryLedger:
     """Counts, in the main process, how often each sample was delivered in each measured epoch."""
 
@@ -138,7 +101,7 @@ class DeliveryLedger:
         self._mismatched += mismatched
         self._errors += errors + undecodable
         self._known_wrong_this_epoch += mismatched + errors
-        room = _NOTES_KEPT - len(self._notes)
+        room = NOTES_KEPT - len(self._notes)
         self._notes.extend(notes[: max(room, 0)])
 
     def close_epoch(self) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from torch.utils.data import DataLoader, IterableDataset
 
-from bucketbench.job import LoaderSettings
 from bucketbench.models.protocol import Model
+from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.delivery import ContentCheck
 from bucketbench.scenarios.metering import Limit, MeteredBatch, MeteredIterableDataset, MeteredMapDataset, as_delivered
 

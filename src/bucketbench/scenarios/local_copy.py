@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.clients.protocol import Target
-from bucketbench.job import Job
+from bucketbench.scenarios.dataset.job import DatasetJob
 
 __all__ = ["with_local_copy"]
 
 
-def with_local_copy(job: Job, client: Any) -> Target:
+def with_local_copy(job: DatasetJob, client: Any) -> Target:
     """The job's target, with a local directory of the samples where the client's class asks for one.
 
     The samples are made from the data set's description, which gives the same bytes, before anything is measured and

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Protocol, Self
 
-from bucketbench.job import OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE
+from bucketbench.job import OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE, Job
 from bucketbench.records import Operation
+from bucketbench.scenarios.verification import VerificationCounts
+from bucketbench.statistics import ServerCounts
 from bucketbench.telemetry import UsageSampler
 
-__all__ = ["Recorder"]
+__all__ = ["MeasuredScenario", "Measurement", "Recorder"]
 
 _PROGRESS_INTERVAL_S: Final = 1.0  # often enough for a reader's eyes, too seldom to cost the measured loop anything
 
@@ -69,8 +72,8 @@ class Recorder:
 
         Args:
             stage: what is being done, such as ``epoch 1 of 2``.
-            done: samples so far.
-            total: samples in all.
+            done: samples, or what else the scenario counts, so far.
+            total: how many there are in all.
             force: whether to write though the last word is less than a second old.
         """
         now_s = time.monotonic()
@@ -82,3 +85,27 @@ class Recorder:
         unfinished = self._directory / f".{PROGRESS_FILE}"
         unfinished.write_text(word, encoding="utf-8")
         unfinished.replace(self._directory / PROGRESS_FILE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measurement:
+    """What a measured job tells beside its records.
+
+    Args:
+        verification: what arrived, compared with what should have.
+        server: what the server counted while it was measured, None where it tells nothing.
+        details: how it was measured, for the results.
+    """
+
+    verification: VerificationCounts
+    server: ServerCounts | None
+    details: Mapping[str, str]
+
+
+class MeasuredScenario(Protocol):
+    """A scenario's measurement: its module."""
+
+    JOB: type[Job]
+
+    def run(self, job: Any, recorder: Recorder, /) -> Measurement:
+        """Warm up, measure and check one client, in this process and those that it starts."""

@@ -15,7 +15,7 @@ from bucketbench.statistics.bootstrap import (
     ratio_interval,
 )
 from bucketbench.statistics.comparison import Comparison, Contest, Verdict, compare, hold_contest
-from bucketbench.statistics.figures import FIGURE_UNITS, GIB, MIB, ServerCounts, job_figures, unmeasured_figures
+from bucketbench.statistics.figures import GIB, MIB, FigureSet, ServerCounts
 from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
 from bucketbench.statistics.summary import (
     FigureSummary,
@@ -29,13 +29,13 @@ from bucketbench.statistics.summary import (
 
 __all__ = [
     "CONFIDENCE",
-    "FIGURE_UNITS",
     "GIB",
     "MIB",
     "MINIMUM_REPEATS",
     "P99_MINIMUM_OPERATIONS",
     "Comparison",
     "Contest",
+    "FigureSet",
     "FigureSummary",
     "IncomparableError",
     "Interval",
@@ -48,11 +48,9 @@ __all__ = [
     "attainable_confidence",
     "compare",
     "hold_contest",
-    "job_figures",
     "median",
     "median_interval",
     "percentile",
     "ratio_interval",
     "summarise",
-    "unmeasured_figures",
 ]

@@ -12,8 +12,6 @@ from bucketbench.statistics.summary import FigureSummary, IncomparableError, Sta
 
 __all__ = ["Comparison", "Contest", "Verdict", "compare", "hold_contest"]
 
-_THROUGHPUT = "throughput_mibs"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
@@ -59,9 +57,9 @@ class Contest:
     Args:
         parameters: what they have in common.
         verdict: how it ended.
-        ranking: the contestants that took part, the highest median throughput first.
+        ranking: the contestants that took part, the highest median first.
         margin: the first against the second; None with fewer than two.
-        excluded: contestants that took no part, as a repeat of theirs failed or they have no throughput.
+        excluded: contestants that took no part, as a repeat of theirs failed or lacks the figure.
     """
 
     parameters: Mapping[str, Any]
@@ -76,7 +74,7 @@ class Contest:
         return self.ranking[0] if self.verdict is Verdict.WON else None
 
 
-def compare(numerator: Summary, denominator: Summary, *, figure: str = _THROUGHPUT) -> Comparison:
+def compare(numerator: Summary, denominator: Summary, *, figure: str) -> Comparison:
     """Compare one figure of two clients; swapping them inverts the ratio and its interval.
 
     Args:
@@ -121,13 +119,14 @@ def compare(numerator: Summary, denominator: Summary, *, figure: str = _THROUGHP
     )
 
 
-def hold_contest(summaries: Iterable[Summary]) -> Contest:
-    """Find the contestant with the highest median throughput, and how sure it is that it is ahead of the second.
+def hold_contest(summaries: Iterable[Summary], *, figure: str) -> Contest:
+    """Find the contestant with the highest median of a figure, and how sure it is that it is ahead of the second.
 
     References take no part, and neither does a contestant any of whose repeats failed.
 
     Args:
         summaries: of one scenario and parameter set, at least one.
+        figure: name of the figure that decides.
 
     Raises:
         IncomparableError: where they do not belong together, a client is there twice, or there is none.
@@ -141,9 +140,9 @@ def hold_contest(summaries: Iterable[Summary]) -> Contest:
     if len(set(names)) != len(names):
         raise IncomparableError(f"a client takes part once, got {', '.join(sorted(names))}")
     contestants = [entry for entry in entries if entry.role.competes]
-    eligible = [entry for entry in contestants if entry.status is Status.OK and _has_throughput(entry)]
-    ranking = sorted(eligible, key=lambda entry: (-_throughput(entry), entry.client))
-    margin = compare(ranking[0], ranking[1]) if len(ranking) > 1 else None
+    eligible = [entry for entry in contestants if entry.status is Status.OK and _has(entry, figure)]
+    ranking = sorted(eligible, key=lambda entry: (-(entry.figures[figure].median or 0.0), entry.client))
+    margin = compare(ranking[0], ranking[1], figure=figure) if len(ranking) > 1 else None
     if margin is not None:
         verdict = Verdict.WON if margin.decided else Verdict.UNDECIDED
     else:
@@ -157,12 +156,8 @@ def hold_contest(summaries: Iterable[Summary]) -> Contest:
     )
 
 
-def _has_throughput(summary: Summary) -> bool:
-    return min(summary.figures[_THROUGHPUT].by_repeat.values(), default=0.0) > 0
-
-
-def _throughput(summary: Summary) -> float:
-    return summary.figures[_THROUGHPUT].median or 0.0
+def _has(summary: Summary, figure: str) -> bool:
+    return min(_figure(summary, figure).by_repeat.values(), default=0.0) > 0
 
 
 def _figure(summary: Summary, name: str) -> FigureSummary:

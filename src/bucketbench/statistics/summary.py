@@ -11,7 +11,6 @@ from typing import Any
 from bucketbench.errors import BucketbenchError
 from bucketbench.records import Figure
 from bucketbench.statistics.bootstrap import MINIMUM_REPEATS, Interval, median_interval
-from bucketbench.statistics.figures import FIGURE_UNITS
 from bucketbench.statistics.percentiles import median
 
 __all__ = ["FigureSummary", "IncomparableError", "MeasuredJob", "Role", "Status", "Summary", "summarise"]
@@ -115,7 +114,7 @@ class Summary:
         repeats: number of its jobs.
         failures: the reason of each that failed.
         figures: every figure by name.
-        errors: samples that failed in all repeats together, failed repeats included.
+        errors: what arrived wrong or not at all, in all repeats together, failed repeats included.
     """
 
     scenario: str
@@ -135,8 +134,12 @@ class Summary:
         return Status.FAILED if len(self.failures) == self.repeats else Status.PARTIAL
 
 
-def summarise(jobs: Iterable[MeasuredJob]) -> list[Summary]:
+def summarise(jobs: Iterable[MeasuredJob], *, units: Mapping[str, str]) -> list[Summary]:
     """Put the repeats of each client and parameter set together, in the order in which each first appears.
+
+    Args:
+        jobs: of one scenario.
+        units: name and unit of the figures that each summary has, also where no job has them; ``errors`` is one.
 
     Raises:
         IncomparableError: where two jobs of one client and parameter set have the same repeat, so that something else
@@ -146,10 +149,10 @@ def summarise(jobs: Iterable[MeasuredJob]) -> list[Summary]:
     for job in jobs:
         key = (job.scenario, job.client, json.dumps(job.parameters, sort_keys=True, default=str))
         groups.setdefault(key, []).append(job)
-    return [_summary(group) for group in groups.values()]
+    return [_summary(group, units) for group in groups.values()]
 
 
-def _summary(jobs: Sequence[MeasuredJob]) -> Summary:
+def _summary(jobs: Sequence[MeasuredJob], units: Mapping[str, str]) -> Summary:
     first = jobs[0]
     repeats = sorted(job.repeat for job in jobs)
     if len(set(repeats)) != len(repeats):
@@ -159,7 +162,7 @@ def _summary(jobs: Sequence[MeasuredJob]) -> Summary:
             f"{dict(first.parameters)}: sweep repeat= to repeat a job, and give what else differs a parameter"
         )
     succeeded = [job for job in jobs if job.failure is None]
-    names = [*FIGURE_UNITS, *sorted({name for job in jobs for name in job.figures} - FIGURE_UNITS.keys())]
+    names = [*units, *sorted({name for job in jobs for name in job.figures} - units.keys())]
     return Summary(
         scenario=first.scenario,
         client=first.client,
@@ -167,17 +170,17 @@ def _summary(jobs: Sequence[MeasuredJob]) -> Summary:
         parameters=first.parameters,
         repeats=len(jobs),
         failures=tuple(job.failure for job in jobs if job.failure is not None),
-        figures={name: _figure_summary(name, succeeded) for name in names},
-        errors=_all_errors(jobs),
+        figures={name: _figure_summary(name, succeeded, units) for name in names},
+        errors=_all_errors(jobs, units),
     )
 
 
-def _figure_summary(name: str, succeeded: Sequence[MeasuredJob]) -> FigureSummary:
+def _figure_summary(name: str, succeeded: Sequence[MeasuredJob], known: Mapping[str, str]) -> FigureSummary:
     figures = {job.repeat: job.figures[name] for job in succeeded if name in job.figures}
     units = {figure.unit for figure in figures.values()}
     if len(units) > 1:
         raise IncomparableError(f"{name} is measured in {' and in '.join(sorted(units))}: these cannot be put together")
-    unit = units.pop() if units else FIGURE_UNITS.get(name, "")
+    unit = units.pop() if units else known.get(name, "")
     by_repeat = {repeat: figure.value for repeat, figure in sorted(figures.items()) if figure.value is not None}
     if by_repeat:
         return FigureSummary(unit=unit, by_repeat=by_repeat)
@@ -186,10 +189,10 @@ def _figure_summary(name: str, succeeded: Sequence[MeasuredJob]) -> FigureSummar
     return FigureSummary(unit=unit, by_repeat={}, reason=_reasons(figures.values()))
 
 
-def _all_errors(jobs: Sequence[MeasuredJob]) -> Figure:
+def _all_errors(jobs: Sequence[MeasuredJob], units: Mapping[str, str]) -> Figure:
     figures = [job.figures["errors"] for job in jobs if "errors" in job.figures]
     counted = [figure.value for figure in figures if figure.value is not None]
-    unit = FIGURE_UNITS["errors"]
+    unit = units["errors"]
     if counted:
         return Figure(unit=unit, value=sum(counted))
     return Figure(unit=unit, reason=_reasons(figures))

@@ -5,10 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 
-__all__ = ["Window", "growth", "measured_windows", "samples_within"]
+__all__ = ["NO_WINDOW", "Window", "growth", "measured_windows", "samples_within"]
+
+NO_WINDOW: Final = "no measured epoch was completed"
+"""The reason for having no figure where nothing was measured to its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -33,20 +33,22 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bucketbench.configuration.directory import find_conf_directory
-from bucketbench.configuration.schema import DatasetConfig
+from bucketbench.configuration.schema import ScenarioConfig
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ConfigurationError, ResultsError
 from bucketbench.provenance.host import describe_host, git_commit
 from bucketbench.results.callback import ResultsCallback
 from bucketbench.results.run import RunResults, now
+from bucketbench.scenarios import swept
 from bucketbench.streams import abandon
 from bucketbench.sweep.messages import explained
 from bucketbench.sweep.preflight import check_sweep
-from bucketbench.sweep.run import Sweep, say
+from bucketbench.sweep.run import Sweep
+from bucketbench.sweep.speech import say
 
 __all__ = ["Composer", "run_sweep"]
 
-_SCHEMA: Final = "dataset_schema"
+_CLIENT: Final = "client"
 _SWEEP_DIRECTORY: Final = "hydra.sweep.dir"
 
 EXIT_OK: Final = 0
@@ -82,11 +84,17 @@ class Composer:
         """Compose ``scenario``, looking for options of groups in ``config_directories`` too.
 
         Raises:
-            ConfigurationError: there is no such scenario.
+            UsageError: there is no such scenario.
         """
         self.scenario = scenario
         self._directories = tuple(str(directory) for directory in config_directories)
-        ConfigStore.instance().store(name=_SCHEMA, node=DatasetConfig)
+        known = swept(scenario)
+        self._settings = known.settings
+        # The scenario's clients may have a group of their own, whose option becomes the key ``client``.
+        group = known.client_group
+        self._client_key = group if group == _CLIENT else f"{group}@{_CLIENT}"
+        self._client_group = group
+        ConfigStore.instance().store(name=f"{scenario}_schema", node=known.settings.schema)
         search_path = create_config_search_path(str(find_conf_directory(scenario)))
         for directory in reversed(self._directories):
             search_path.prepend(
@@ -121,18 +129,30 @@ class Composer:
         """The overrides in an order that makes ``repeat`` the slowest of the swept keys and ``client`` the fastest.
 
         Hydra's sweeper takes the keys of ``hydra.sweeper.params`` first, in their order, and then those of the command
-        line; so the clients are moved from the former to the end of the latter. Repeats are interleaved between
-        clients that way, whatever else is swept: what drifts with time meets all of them alike.
+        line: ``repeat`` is among the former, and the clients are put at the end of the latter. Repeats are interleaved
+        between clients that way, whatever else is swept: what drifts with time meets all of them alike. Without a
+        ``client=`` the clients are those of ``default_clients`` for the scheme of the target.
         """
-        parameters = self.master(overrides).hydra.sweeper.get("params") or {}
+        overrides = self._for_the_client_group(overrides)
         with self._explaining():
             keys = [override.key_or_group for override in self._parser().parse_overrides(list(overrides))]
-        clients = [text for key, text in zip(keys, overrides, strict=True) if key == "client"]
-        others = [text for key, text in zip(keys, overrides, strict=True) if key != "client"]
-        if "client" in parameters:
-            others.append("~hydra.sweeper.params.client")
-            clients = clients or [f"client={parameters['client']}"]
+        clients = [text for key, text in zip(keys, overrides, strict=True) if key == self._client_group]
+        others = [text for key, text in zip(keys, overrides, strict=True) if key != self._client_group]
+        if not clients:
+            clients = self._default_clients(self.master(overrides))
         return [*others, *clients[-1:]]
+
+    def _for_the_client_group(self, overrides: Sequence[str]) -> list[str]:
+        """The overrides with ``client=`` taken for the scenario's own group of clients."""
+        start = f"{_CLIENT}="
+        return [
+            f"{self._client_key}={text.removeprefix(start)}" if text.startswith(start) else text for text in overrides
+        ]
+
+    def _default_clients(self, master: DictConfig) -> list[str]:
+        """The override that sweeps the clients which the scenario's file has for the target's scheme."""
+        names = master.default_clients.get(master.target.scheme) or ()
+        return [f"{self._client_key}={','.join(names)}"] if names else []
 
     def points(self, overrides: Sequence[str]) -> list[JobSettings]:
         """Every point of the sweep, composed and checked, in the order in which Hydra will run them.
@@ -164,10 +184,11 @@ class Composer:
             values = OmegaConf.to_container(task_config, resolve=True)
         overrides = self._parser().parse_overrides(list(hydra.overrides.task))
         groups = hydra.runtime.choices
-        keys = [o.key_or_group for o in overrides if o.key_or_group not in groups and not o.is_delete()]
+        named = [(o, f"{o.key_or_group}@{o.package}" if o.package else o.key_or_group) for o in overrides]
+        keys = [key for override, key in named if key not in groups and not override.is_delete()]
         if not isinstance(values, dict):
             raise ConfigurationError(f"the scenario {self.scenario} is no mapping of keys to values")
-        return JobSettings(
+        return self._settings(
             config={str(key): value for key, value in values.items()},
             network=str(groups.get("network")),
             faults=str(groups.get("faults")),
@@ -183,7 +204,9 @@ class Composer:
         try:
             yield
         except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigurationError(explained(error, keys=_dotted_keys())) from error
+            keys = _dotted_keys(self._settings.schema)
+            aliases = {self._client_group: _CLIENT}
+            raise ConfigurationError(explained(error, scenario=self.scenario, keys=keys, aliases=aliases)) from error
 
 
 def run_sweep(scenario: str, overrides: Sequence[str], *, config_directories: Sequence[Path] = ()) -> int:
@@ -219,7 +242,7 @@ def run_sweep(scenario: str, overrides: Sequence[str], *, config_directories: Se
                 versions=_versions(),
                 commit=commit,
             )
-            with Sweep(directory, points=points, host=host, commit=commit) as sweep:
+            with Sweep(directory, scenario=scenario, points=points, host=host, commit=commit) as sweep:
                 sweep.prepare()
                 say(f"{len(points)} jobs; results in {directory}")
 
@@ -297,7 +320,7 @@ def _quoted(path: Path) -> str:
     return f"'{escaped}'"
 
 
-def _dotted_keys() -> list[str]:
+def _dotted_keys(schema: type[ScenarioConfig]) -> list[str]:
     def walk(node: Any, path: str) -> Iterator[str]:
         for key in node:
             dotted = f"{path}.{key}" if path else str(key)
@@ -306,7 +329,7 @@ def _dotted_keys() -> list[str]:
             if isinstance(value, DictConfig) and not value._is_none():
                 yield from walk(value, dotted)
 
-    return list(walk(OmegaConf.structured(DatasetConfig), ""))
+    return list(walk(OmegaConf.structured(schema), ""))
 
 
 def _print_report(directory: Path) -> None:

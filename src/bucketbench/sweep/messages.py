@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 __all__ = ["explained"]
@@ -19,27 +19,29 @@ _NOISE: Final = re.compile(
 )
 
 
-def explained(error: BaseException, *, keys: Iterable[str]) -> str:
+def explained(error: BaseException, *, scenario: str, keys: Iterable[str], aliases: Mapping[str, str]) -> str:
     """Say in one line what was wrong with a configuration or an override, and what to write instead.
 
     Args:
         error: what Hydra or OmegaConf raised.
+        scenario: name of the scenario.
         keys: the dotted keys that there are, for a suggestion.
+        aliases: what a user calls a group that has another name.
     """
     text = "\n".join(_messages(error))
     option = _UNKNOWN_OPTION.search(text)
     if option is not None:
         known = ", ".join(line.strip() for line in option["options"].splitlines() if line.strip())
-        group = option["group"]
-        wrong = option["option"].removeprefix(f"{group}/")
+        group = aliases.get(option["group"], option["group"])
+        wrong = option["option"].removeprefix(f"{option['group']}/")
         return f"{group}={wrong}: there is no {group} of that name; the options are: {known}"
     key = _UNKNOWN_KEY.search(text)
     if key is not None and _KEY_NOT_IN.search(text):
-        return _unknown_key(key["key"], keys)
+        return _unknown_key(key["key"], scenario, keys)
     inner = _KEY_NOT_IN.search(text)
     if inner is not None:
         full = _FULL_KEY.search(text)
-        return _unknown_key(full["key"] if full else inner["key"], keys)
+        return _unknown_key(full["key"] if full else inner["key"], scenario, keys)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     kept = "; ".join(line for line in lines if line and not _NOISE.match(line)) or type(error).__name__
     unparsed = getattr(error, "override", None)
@@ -48,10 +50,12 @@ def explained(error: BaseException, *, keys: Iterable[str]) -> str:
     return kept
 
 
-def _unknown_key(key: str, keys: Iterable[str]) -> str:
+def _unknown_key(key: str, scenario: str, keys: Iterable[str]) -> str:
     close = difflib.get_close_matches(key, list(keys), n=1, cutoff=0.75)
     hint = f": did you mean {close[0]}?" if close else ""
-    return f"{key} is no key of the configuration{hint} (conf/dataset.yaml and docs/configuration.md explain each key)"
+    return (
+        f"{key} is no key of the configuration{hint} (conf/{scenario}.yaml and docs/configuration.md explain each key)"
+    )
 
 
 def _messages(error: BaseException) -> list[str]:

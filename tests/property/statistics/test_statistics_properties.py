@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketbench.records import Figure, Operation, OperationKind, Phase, UsageSample
+from bucketbench.scenarios.dataset.figures import FIGURES
 from bucketbench.statistics import (
-    FIGURE_UNITS,
     MIB,
     MeasuredJob,
     ServerCounts,
     Summary,
     compare,
-    job_figures,
     median,
     median_interval,
     percentile,
@@ -33,6 +32,8 @@ SECONDS = st.floats(min_value=0, max_value=1e5)
 ANY = settings(derandomize=True, deadline=None)
 # The bootstrap draws ten thousand times for each example.
 FEW = settings(ANY, max_examples=25)
+
+FIGURE = FIGURES.contest
 
 
 @st.composite
@@ -77,7 +78,7 @@ def summary(client: str, speeds: list[float]) -> Summary:
         )
         for repeat, speed in enumerate(speeds)
     ]
-    (only,) = summarise(jobs)
+    (only,) = summarise(jobs, units=FIGURES.units)
     return only
 
 
@@ -119,17 +120,17 @@ def test_the_order_of_records_changes_nothing(
 ) -> None:
     # Two samples of one moment have no order of their own; a sampler never takes any.
     usage = list({sample.at_s: sample for sample in usage}.values())
-    figures = job_figures(recorded, usage)
+    figures = FIGURES.of_job(recorded, usage)
     shuffler.shuffle(recorded)
     shuffler.shuffle(usage)
-    assert job_figures(recorded, usage) == figures
+    assert FIGURES.of_job(recorded, usage) == figures
 
 
 @ANY
 @given(st.lists(operations(), max_size=30), st.lists(USAGE, max_size=10))
 def test_every_figure_is_a_value_or_a_reason(recorded: list[Operation], usage: list[UsageSample]) -> None:
-    figures = job_figures(recorded, usage, server=ServerCounts(requests=1, bytes_out=2))
-    assert {name: figure.unit for name, figure in figures.items()} == FIGURE_UNITS
+    figures = FIGURES.of_job(recorded, usage, server=ServerCounts(requests=1, bytes_out=2))
+    assert {name: figure.unit for name, figure in figures.items()} == FIGURES.units
     assert all((figure.value is None) != (figure.reason is None) for figure in figures.values())
     assert all(figure.value is None or figure.value >= 0 for figure in figures.values())
 
@@ -157,7 +158,7 @@ def test_a_failed_fetch_adds_errors_and_nothing_else(recorded: list[Operation], 
         samples=1,
         content_bytes=MIB,
     )
-    before, after = job_figures([*recorded, whole], []), job_figures([*recorded, whole, failed], [])
+    before, after = FIGURES.of_job([*recorded, whole], []), FIGURES.of_job([*recorded, whole, failed], [])
     assert before["errors"].value is not None
     assert after.pop("errors").value == before.pop("errors").value + errors
     assert after == before
@@ -185,7 +186,10 @@ def test_swapping_the_sides_inverts_the_interval(pairs: list[tuple[float, float]
 @FEW
 @given(st.lists(SPEEDS, min_size=1, max_size=7), st.lists(SPEEDS, min_size=1, max_size=7))
 def test_comparing_the_other_way_round_inverts_the_ratio(first: list[float], second: list[float]) -> None:
-    one, other = compare(summary("a", first), summary("b", second)), compare(summary("b", second), summary("a", first))
+    one, other = (
+        compare(summary("a", first), summary("b", second), figure=FIGURE),
+        compare(summary("b", second), summary("a", first), figure=FIGURE),
+    )
     assert one.ratio == pytest.approx(1 / other.ratio, rel=1e-9)
     assert one.paired == other.paired == (len(first) == len(second))
     assert (one.interval is None) == (other.interval is None) == (min(len(first), len(second)) < 3)
@@ -196,7 +200,7 @@ def test_comparing_the_other_way_round_inverts_the_ratio(first: list[float], sec
 @FEW
 @given(st.lists(SPEEDS, min_size=3, max_size=7))
 def test_a_client_against_itself_is_never_decided(speeds: list[float]) -> None:
-    comparison = compare(summary("a", speeds), summary("b", speeds))
+    comparison = compare(summary("a", speeds), summary("b", speeds), figure=FIGURE)
     assert comparison.ratio == 1
     assert not comparison.decided
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import xxhash
 
-from bucketbench.job import LoaderSettings
 from bucketbench.records import OperationKind
+from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.delivery import ContentCheck
 from bucketbench.scenarios.loading import EpochOrder, JobLoader, start_method_of
 from bucketbench.scenarios.metering import MAIN_PROCESS, MeteredBatch

@@ -86,7 +86,7 @@ def test_batches_beyond_the_memory_are_refused_with_the_figures(capsys: pytest.C
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["run", "nothing"], "the scenarios are: dataset"),
+        (["run", "nothing"], "the scenarios are: dataset, listing"),
         (["walk"], "the commands are: run"),
         (["run", "dataset", "--config-dir", "/no/such/directory"], "is no directory"),
         (["run"], "scenario"),

@@ -10,10 +10,11 @@ import pytest
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ResultsError
-from bucketbench.job import Component, Job, LoaderSettings, LocalCopy
+from bucketbench.job import Component
 from bucketbench.results import RUN_RESULTS_FILE, read_job_results, write_json
 from bucketbench.results.job import job_results, read_outcome
 from bucketbench.results.run import RunResults
+from bucketbench.scenarios.dataset.job import DatasetJob, LoaderSettings, LocalCopy
 from bucketbench.secrecy import redacted, scrub_files, secret_keys, secret_values
 from bucketbench.sweep.entry import Composer
 from bucketbench.sweep.environment import measured_environment
@@ -103,7 +104,7 @@ def test_a_run_is_written_again_after_each_job(tmp_path: Path) -> None:
 
 
 def test_a_job_survives_its_file(tmp_path: Path) -> None:
-    job = Job(
+    job = DatasetJob(
         scenario="dataset",
         client=Component(name="mine", target="a.b:C", requires=("x",), search_path=("/p",), options={"n": [1, None]}),
         model=Component(name="none", target="m.N"),
@@ -117,7 +118,7 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
         local_copy=LocalCopy(directory="/d", spec={"num_samples": 3}),
     )  # fmt: skip
     job.write(tmp_path)
-    assert Job.read(tmp_path) == job
+    assert DatasetJob.read(tmp_path) == job
     assert (job.client.module, job.client.class_name) == ("a.b", "C")
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bucketbench.statistics import FIGURE_UNITS
+from bucketbench.scenarios.dataset.figures import FIGURES
 
 PARAMETERS = {"target": "local", "network": "regional", "dataloader.num_workers": 2}
 
@@ -30,7 +30,7 @@ def job(client: str, repeat: int, throughput_mibs: float | None, **changes: Any)
             "value": measured.get(name),
             "reason": None if name in measured else "left out by the test",
         }
-        for name, unit in FIGURE_UNITS.items()
+        for name, unit in FIGURES.units.items()
     }
     return {
         "schema_version": 1,

@@ -13,7 +13,8 @@ from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.report import load_run
 from bucketbench.report.command import main
 from bucketbench.report.derivation import derive_again
-from bucketbench.statistics import MIB, ServerCounts, job_figures
+from bucketbench.scenarios.dataset.figures import FIGURES
+from bucketbench.statistics import MIB, ServerCounts
 
 
 def records() -> tuple[list[Operation], list[UsageSample]]:
@@ -38,7 +39,7 @@ def test_the_raw_records_replace_the_stored_figures(tmp_path: Path, capsys: pyte
     run = write_run(tmp_path / "run", [job("a", 0, 999.0), job("dead", 0, None)])
     write_records(run / "0")
     (alone, dead) = derive_again(load_run(run)).jobs
-    assert alone.figures == job_figures(*records(), server=ServerCounts(requests=8, bytes_out=16 * MIB))
+    assert alone.figures == FIGURES.of_job(*records(), server=ServerCounts(requests=8, bytes_out=16 * MIB))
     assert dead.figures["errors"].value == 3
     assert main([str(run), "--json", "--recompute"]) == 0
     rows = {row["client"]: row for row in json.loads(capsys.readouterr().out)}

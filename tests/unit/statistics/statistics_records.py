@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bucketbench.records import Figure, Operation, OperationKind, Phase, UsageSample
-from bucketbench.statistics import FIGURE_UNITS, GIB, MIB, MeasuredJob
+from bucketbench.scenarios.dataset.figures import FIGURES
+from bucketbench.statistics import GIB, MIB, MeasuredJob
 
 
 def operation(kind: OperationKind, started_s: float, ended_s: float, **changes: Any) -> Operation:
@@ -47,7 +48,7 @@ def two_epochs() -> tuple[list[Operation], list[UsageSample]]:
 
 def measured_job(client: str, repeat: int, throughput_mibs: float | None, **changes: Any) -> MeasuredJob:
     """A job with a throughput; without one it has failed."""
-    figures = {name: Figure(unit=unit, reason="left out by the test") for name, unit in FIGURE_UNITS.items()}
+    figures = {name: Figure(unit=unit, reason="left out by the test") for name, unit in FIGURES.units.items()}
     if throughput_mibs is not None:
         figures["throughput_mibs"] = Figure(unit="MiB/s", value=throughput_mibs)
     fields: dict[str, Any] = {

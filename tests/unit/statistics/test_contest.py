@@ -10,6 +10,7 @@ import pytest
 from statistics_records import measured_job
 
 from bucketbench.records import Figure
+from bucketbench.scenarios.dataset.figures import FIGURES
 from bucketbench.statistics import (
     IncomparableError,
     Role,
@@ -22,10 +23,12 @@ from bucketbench.statistics import (
     summarise,
 )
 
+FIGURE = FIGURES.contest
+
 
 def summary(client: str, throughputs: Sequence[float | None], **changes: Any) -> Summary:
     jobs = [measured_job(client, repeat, value, **changes) for repeat, value in enumerate(throughputs)]
-    (only,) = summarise(jobs)
+    (only,) = summarise(jobs, units=FIGURES.units)
     return only
 
 
@@ -52,29 +55,29 @@ def test_a_failed_client_has_reasons_and_its_errors() -> None:
 def test_errors_are_summed_over_all_repeats() -> None:
     errors = {"errors": Figure(unit="samples", value=2)}
     jobs = [replace(measured_job("a", repeat, value), figures=errors) for repeat, value in enumerate([10.0, None])]
-    (both,) = summarise(jobs)
+    (both,) = summarise(jobs, units=FIGURES.units)
     assert both.errors.value == 4
 
 
 def test_parameter_sets_stay_apart() -> None:
     jobs = [measured_job("a", 0, 10.0, parameters={"workers": workers}) for workers in (1, 2)]
-    assert [found.parameters["workers"] for found in summarise(jobs)] == [1, 2]
+    assert [found.parameters["workers"] for found in summarise(jobs, units=FIGURES.units)] == [1, 2]
 
 
 def test_the_same_repeat_twice_is_refused() -> None:
     with pytest.raises(IncomparableError, match="repeat 0 of client 'a' is there more than once"):
-        summarise([measured_job("a", 0, 10.0), measured_job("a", 0, 11.0)])
+        summarise([measured_job("a", 0, 10.0), measured_job("a", 0, 11.0)], units=FIGURES.units)
 
 
 def test_mixed_units_are_refused() -> None:
     other = {"throughput_mibs": Figure(unit="MB/s", value=1)}
     with pytest.raises(IncomparableError, match="MB/s and in MiB/s"):
-        summarise([measured_job("a", 0, 10.0), replace(measured_job("a", 1, 10.0), figures=other)])
+        summarise([measured_job("a", 0, 10.0), replace(measured_job("a", 1, 10.0), figures=other)], units=FIGURES.units)
 
 
 def test_the_fastest_wins_with_its_margin_over_the_second() -> None:
     contest = hold_contest(
-        [summary("slow", [1, 1.1, 0.9]), summary("fast", [10, 11, 9]), summary("middle", [5, 5.6, 4.4])]
+        [summary("slow", [1, 1.1, 0.9]), summary("fast", [10, 11, 9]), summary("middle", [5, 5.6, 4.4])], figure=FIGURE
     )
     assert contest.verdict is Verdict.WON
     assert contest.winner is not None
@@ -87,7 +90,7 @@ def test_the_fastest_wins_with_its_margin_over_the_second() -> None:
 
 
 def test_an_interval_that_includes_one_is_undecided() -> None:
-    contest = hold_contest([summary("a", [10, 12, 8, 11, 9]), summary("b", [9.5, 8, 12, 9, 11])])
+    contest = hold_contest([summary("a", [10, 12, 8, 11, 9]), summary("b", [9.5, 8, 12, 9, 11])], figure=FIGURE)
     assert contest.verdict is Verdict.UNDECIDED
     assert contest.winner is None
     assert contest.margin is not None
@@ -97,7 +100,7 @@ def test_an_interval_that_includes_one_is_undecided() -> None:
 
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_too_few_repeats_are_undecided_however_large_the_margin(repeats: int) -> None:
-    contest = hold_contest([summary("a", [1000] * repeats), summary("b", [1] * repeats)])
+    contest = hold_contest([summary("a", [1000] * repeats), summary("b", [1] * repeats)], figure=FIGURE)
     assert contest.verdict is Verdict.UNDECIDED
     assert contest.margin is not None
     assert contest.margin.interval is None
@@ -107,12 +110,12 @@ def test_pairing_sees_through_what_slows_both() -> None:
     # The host slows down from repeat to repeat, and the second client is always a tenth behind.
     values = [100.0, 70.0, 50.0, 30.0, 20.0]
     ahead, behind = summary("a", values), summary("b", [value / 1.1 for value in values])
-    paired = compare(ahead, behind)
+    paired = compare(ahead, behind, figure=FIGURE)
     assert paired.paired
     assert paired.interval is not None
     assert paired.interval.low == pytest.approx(1.1)
     assert paired.interval.high == pytest.approx(1.1)
-    shorter = compare(ahead, summary("b", [value / 1.1 for value in values[:4]]))
+    shorter = compare(ahead, summary("b", [value / 1.1 for value in values[:4]]), figure=FIGURE)
     assert not shorter.paired
     assert shorter.interval is not None
     assert not shorter.decided
@@ -125,15 +128,16 @@ def test_references_and_clients_with_failures_take_no_part() -> None:
             summary("flaky", [50, None, 50]),
             summary("a", [10, 10, 10]),
             summary("b", [5, 5, 5]),
-        ]
+        ],
+        figure=FIGURE,
     )
     assert [entry.client for entry in contest.ranking] == ["a", "b"]
     assert [entry.client for entry in contest.excluded] == ["flaky"]
 
 
 def test_one_contestant_is_uncontested_and_none_is_no_contest() -> None:
-    assert hold_contest([summary("a", [1, 1, 1])]).verdict is Verdict.UNCONTESTED
-    assert hold_contest([summary("a", [None])]).verdict is Verdict.NO_CONTEST
+    assert hold_contest([summary("a", [1, 1, 1])], figure=FIGURE).verdict is Verdict.UNCONTESTED
+    assert hold_contest([summary("a", [None])], figure=FIGURE).verdict is Verdict.NO_CONTEST
 
 
 @pytest.mark.parametrize(
@@ -147,9 +151,9 @@ def test_one_contestant_is_uncontested_and_none_is_no_contest() -> None:
 def test_what_is_not_comparable_is_refused(changes: dict[str, Any], message: str) -> None:
     one, other = summary("a", [1, 1, 1]), summary("b", [1, 1, 1], **changes)
     with pytest.raises(IncomparableError, match=message):
-        compare(one, other)
+        compare(one, other, figure=FIGURE)
     with pytest.raises(IncomparableError, match=message):
-        hold_contest([one, other])
+        hold_contest([one, other], figure=FIGURE)
 
 
 def test_a_figure_that_nobody_has_is_refused() -> None:

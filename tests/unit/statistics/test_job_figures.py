@@ -6,12 +6,13 @@ import pytest
 from statistics_records import operation, two_epochs, usage
 
 from bucketbench.records import Figure, OperationKind, Phase
-from bucketbench.statistics import FIGURE_UNITS, GIB, MIB, ServerCounts, job_figures, unmeasured_figures
+from bucketbench.scenarios.dataset.figures import FIGURES
+from bucketbench.statistics import GIB, MIB, ServerCounts
 
 
 def test_every_figure_of_two_epochs() -> None:
     operations, samples = two_epochs()
-    figures = job_figures(
+    figures = FIGURES.of_job(
         operations, samples, server=ServerCounts(requests=50, bytes_out=3 * GIB, faults=2, warnings=0)
     )
     assert {name: figure.value for name, figure in figures.items()} == pytest.approx(
@@ -44,18 +45,18 @@ def test_every_figure_of_two_epochs() -> None:
             "gpu_memory_mib": None,
         }
     )
-    assert {name: figure.unit for name, figure in figures.items()} == FIGURE_UNITS
+    assert {name: figure.unit for name, figure in figures.items()} == FIGURES.units
 
 
 def test_nothing_recorded_gives_reasons_and_no_zero() -> None:
-    figures = job_figures([], [])
-    assert figures.keys() == FIGURE_UNITS.keys()
+    figures = FIGURES.of_job([], [])
+    assert figures.keys() == FIGURES.units.keys()
     assert all(figure.value is None and figure.reason for figure in figures.values())
 
 
 def test_unmeasured_figures_all_have_the_reason() -> None:
-    figures = unmeasured_figures("killed by SIGKILL")
-    assert figures == {name: Figure(unit=unit, reason="killed by SIGKILL") for name, unit in FIGURE_UNITS.items()}
+    figures = FIGURES.unmeasured("killed by SIGKILL")
+    assert figures == {name: Figure(unit=unit, reason="killed by SIGKILL") for name, unit in FIGURES.units.items()}
 
 
 def test_bytes_and_time_of_failed_fetches_are_no_speed() -> None:
@@ -65,7 +66,7 @@ def test_bytes_and_time_of_failed_fetches_are_no_speed() -> None:
         operation(OperationKind.FETCH, 0, 0.001, samples=2, content_bytes=MIB, errors=1, error="reset"),
         operation(OperationKind.FETCH, 0, 60, errors=3, error="time-out"),
     ]
-    figures = job_figures(operations, [])
+    figures = FIGURES.of_job(operations, [])
     assert figures["errors"].value == 4
     assert figures["samples"].value == 5
     assert figures["throughput_mibs"].value == 1
@@ -74,10 +75,10 @@ def test_bytes_and_time_of_failed_fetches_are_no_speed() -> None:
 
 def test_a_job_whose_every_sample_failed_has_no_speed() -> None:
     operations = [operation(OperationKind.EPOCH, 0, 2), operation(OperationKind.FETCH, 0, 1, errors=3, error="403")]
-    figures = job_figures(operations, [usage(0, 0), usage(2, 1)])
+    figures = FIGURES.of_job(operations, [usage(0, 0), usage(2, 1)])
     assert figures["errors"].value == 3
     for name in ("throughput_mibs", "samples_per_s", "cpu_s_per_gib"):
-        assert figures[name] == Figure(unit=FIGURE_UNITS[name], reason="no sample arrived whole")
+        assert figures[name] == Figure(unit=FIGURES.units[name], reason="no sample arrived whole")
     assert figures["latency_p50_s"].reason == "no batch arrived whole"
     assert figures["cpu_s"].value == 1
 
@@ -87,13 +88,13 @@ def test_samples_that_could_not_be_decoded_are_errors() -> None:
         operation(OperationKind.FETCH, 0, 1, samples=3, content_bytes=3),
         operation(OperationKind.DECODE, 1, 2, samples=1, errors=2, error="not an image"),
     ]
-    assert job_figures(operations, [])["errors"].value == 2
+    assert FIGURES.of_job(operations, [])["errors"].value == 2
 
 
 @pytest.mark.parametrize(("count", "given"), [(99, False), (100, True)])
 def test_no_p99_under_a_hundred_operations(count: int, given: bool) -> None:
     fetches = [operation(OperationKind.FETCH, 0, 1 + number, samples=1) for number in range(count)]
-    p99 = job_figures(fetches, [])["latency_p99_s"]
+    p99 = FIGURES.of_job(fetches, [])["latency_p99_s"]
     assert (p99.value is not None) is given
     assert given or (p99.reason is not None and "99 were measured" in p99.reason)
 
@@ -107,7 +108,7 @@ def test_an_epoch_lasts_until_the_slowest_rank_is_done() -> None:
         operation(OperationKind.INDEX, 0.0, 0.1, rank=0),
         operation(OperationKind.INDEX, 0.0, 0.3, rank=1),
     ]
-    figures = job_figures(operations, [])
+    figures = FIGURES.of_job(operations, [])
     assert figures["wall_s"].value == 4
     assert figures["throughput_mibs"].value == 4
     assert figures["index_s"].value == pytest.approx(0.3)
@@ -116,7 +117,7 @@ def test_an_epoch_lasts_until_the_slowest_rank_is_done() -> None:
 def test_counters_are_read_from_the_last_sample_before_an_epoch_to_the_first_after_it() -> None:
     operations = [operation(OperationKind.EPOCH, 1, 3), operation(OperationKind.FETCH, 1, 3, samples=1)]
     samples = [usage(-1, 0), usage(0.9, 2), usage(2, 3), usage(3.1, 8), usage(9, 50)]
-    figures = job_figures(operations, samples)
+    figures = FIGURES.of_job(operations, samples)
     assert figures["cpu_s"].value == 6
     assert figures["network_received_mib"].reason == "the host's network counters could not be read"
 
@@ -124,7 +125,7 @@ def test_counters_are_read_from_the_last_sample_before_an_epoch_to_the_first_aft
 def test_epochs_without_a_sample_between_them_do_not_count_twice() -> None:
     operations = [operation(OperationKind.EPOCH, start_s, start_s + 1, epoch=start_s) for start_s in (1, 2, 5)]
     samples = [usage(0, 0), usage(1.5, 1), usage(2.5, 2), usage(4, 7), usage(5, 100), usage(6, 101)]
-    assert job_figures(operations, samples)["cpu_s"].value == 8  # 7 until 4, then 1 from 5 to 6
+    assert FIGURES.of_job(operations, samples)["cpu_s"].value == 8  # 7 until 4, then 1 from 5 to 6
 
 
 def test_samples_that_do_not_span_the_epochs_give_no_cpu_time() -> None:
@@ -133,7 +134,9 @@ def test_samples_that_do_not_span_the_epochs_give_no_cpu_time() -> None:
         operation(OperationKind.FETCH, 1, 3, samples=1, content_bytes=1),
     ]
     for samples in ([usage(2, 0), usage(4, 1)], [usage(0, 0), usage(2, 1)], []):
-        assert job_figures(operations, samples)["cpu_s"].reason == "the usage samples do not span the measured epochs"
+        assert (
+            FIGURES.of_job(operations, samples)["cpu_s"].reason == "the usage samples do not span the measured epochs"
+        )
 
 
 def test_gpu_figures_are_of_the_measured_epochs() -> None:
@@ -144,7 +147,7 @@ def test_gpu_figures_are_of_the_measured_epochs() -> None:
         usage(12, 0, gpu_utilisation_percent=40.0, gpu_memory_bytes=2 * GIB),
         usage(20, 0, gpu_utilisation_percent=100.0, gpu_memory_bytes=9 * GIB),
     ]
-    figures = job_figures(operations, samples)
+    figures = FIGURES.of_job(operations, samples)
     assert figures["gpu_utilisation_percent"].value == 30
     assert figures["gpu_memory_mib"].value == 2048
 
@@ -154,6 +157,6 @@ def test_failed_indexing_and_an_epoch_without_a_first_batch_have_reasons() -> No
         operation(OperationKind.INDEX, 0, 1, phase=Phase.WARMUP, error="no such bucket"),
         operation(OperationKind.EPOCH, 1, 2),
     ]
-    figures = job_figures(operations, [])
+    figures = FIGURES.of_job(operations, [])
     assert figures["index_s"].reason == "indexing failed"
     assert figures["time_to_first_batch_s"].reason == "no wait for a first batch was recorded"

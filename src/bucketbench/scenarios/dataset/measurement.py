@@ -18,49 +18,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import torch
 
 from bucketbench.components import build
-from bucketbench.configuration.schema import MAX_EPOCHS
-from bucketbench.job import Job
 from bucketbench.models.protocol import Model
 from bucketbench.records import Operation, OperationKind, Phase
-from bucketbench.scenarios.delivery import ContentCheck, DeliveryLedger, VerificationCounts
+from bucketbench.scenarios.dataset.job import DatasetJob
+from bucketbench.scenarios.dataset.schema import MAX_EPOCHS
+from bucketbench.scenarios.delivery import ContentCheck, DeliveryLedger
 from bucketbench.scenarios.loading import JobLoader, start_method_of
 from bucketbench.scenarios.local_copy import with_local_copy
 from bucketbench.scenarios.metering import MAIN_PROCESS, MeteredBatch, Timing
-from bucketbench.scenarios.recording import Recorder
+from bucketbench.scenarios.recording import Measurement, Recorder
 from bucketbench.scenarios.server import ServerDifference
-from bucketbench.statistics import ServerCounts
 
-__all__ = ["Measurement", "run"]
+__all__ = ["JOB", "run"]
+
+JOB: Final = DatasetJob
+"""What the measured process is told."""
 
 _WARMUP_EPOCH = -1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measurement:
-    """What a run of the scenario tells beside its records.
-
-    Args:
-        verification: what arrived, compared with the manifest.
-        server: what the server counted during the measured epochs, None where it tells nothing.
-        start_method: how the DataLoader's workers were started, ``none`` without workers.
-        style: ``map`` or ``iterable``.
-        device: where the model ran.
-    """
-
-    verification: VerificationCounts
-    server: ServerCounts | None
-    start_method: str
-    style: str
-    device: str
-
-
-def run(job: Job, recorder: Recorder) -> Measurement:
+def run(job: DatasetJob, recorder: Recorder) -> Measurement:
     """Warm up, measure and check one client, in this process and the workers it starts.
 
     Args:
@@ -68,7 +51,8 @@ def run(job: Job, recorder: Recorder) -> Measurement:
         recorder: takes the raw records.
 
     Returns:
-        What was found. The records are in the recorder, flushed.
+        What was found, with the start method of the workers (``none`` without), the data set's style and the device in
+        its details. The records are in the recorder, flushed.
 
     Raises:
         Exception: whatever the client or the model raises outside a fetch or a decoding.
@@ -106,9 +90,11 @@ def run(job: Job, recorder: Recorder) -> Measurement:
     return Measurement(
         verification=passes.ledger.counts(),
         server=server.counts,
-        start_method=start_method,
-        style="iterable" if loader.iterable else "map",
-        device=device.type,
+        details={
+            "start_method": start_method,
+            "style": "iterable" if loader.iterable else "map",
+            "device": device.type,
+        },
     )
 
 
@@ -118,7 +104,7 @@ class _Passes:
     def __init__(
         self,
         *,
-        job: Job,
+        job: DatasetJob,
         loader: JobLoader,
         model: Model,
         device: torch.device,

@@ -1,0 +1,157 @@
+"""The figures of a job of the dataset scenario, derived from its raw records. docs/figures.md defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from bucketbench.records import Operation, OperationKind, Phase, UsageSample
+from bucketbench.statistics.figures import GIB, MIB, FigureSet, ServerCounts
+from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
+from bucketbench.statistics.usage import SERVER_UNITS, USAGE_UNITS, server_figures, usage_figures
+from bucketbench.statistics.windows import NO_WINDOW, Window, measured_windows
+
+__all__ = ["FIGURES"]
+
+_UNITS: Final = {
+    "throughput_mibs": "MiB/s",
+    "samples_per_s": "samples/s",
+    "latency_p50_s": "s",
+    "latency_p95_s": "s",
+    "latency_p99_s": "s",
+    "latency_max_s": "s",
+    "time_to_first_batch_s": "s",
+    "index_s": "s",
+    "decode_s": "s",
+    "wait_s": "s",
+    "cpu_s": "s",
+    "cpu_s_per_gib": "s/GiB",
+    "samples": "samples",
+    "content_mib": "MiB",
+    "errors": "samples",
+    "wall_s": "s",
+    "read_amplification": "ratio",
+    **USAGE_UNITS,
+    **SERVER_UNITS,
+}
+
+_NO_FETCH: Final = "no measured fetch was recorded"
+_NOTHING_ARRIVED: Final = "no sample arrived whole"
+
+
+def _values(
+    operations: Sequence[Operation], usage: Sequence[UsageSample], server: ServerCounts | None
+) -> dict[str, float | str]:
+    """Every figure or the reason for having none.
+
+    Bytes and samples are those of the measured FETCH records; EPOCH records give the wall time and nothing else, so
+    totals written into them are not counted twice. Errors are those of FETCH and DECODE records, for the same reason.
+    """
+    measured = [operation for operation in operations if operation.phase is Phase.MEASURE]
+    windows = measured_windows(measured)
+    fetches = [operation for operation in measured if operation.kind is OperationKind.FETCH]
+    samples = sum(operation.samples for operation in fetches)
+    content_bytes = sum(operation.content_bytes for operation in fetches)
+    used, served = usage_figures(usage, windows), server_figures(server)
+    return {
+        **_volume(fetches, measured, samples, content_bytes),
+        **_speed(windows, samples, content_bytes),
+        **_latency(fetches),
+        **_stages(operations, measured, windows),
+        **used,
+        **served,
+        "cpu_s_per_gib": _over(used["cpu_s"], content_bytes / GIB),
+        "read_amplification": _over(served["server_bytes_out_mib"], content_bytes / MIB),
+    }
+
+
+def _over(value: float | str, content: float) -> float | str:
+    """A figure over the content that arrived, in the unit of its denominator."""
+    if isinstance(value, str):
+        return value
+    return value / content if content else _NOTHING_ARRIVED
+
+
+def _volume(
+    fetches: Sequence[Operation], measured: Sequence[Operation], samples: int, content_bytes: int
+) -> dict[str, float | str]:
+    if not fetches:
+        return dict.fromkeys(("samples", "content_mib", "errors"), _NO_FETCH)
+    decodes = (operation for operation in measured if operation.kind is OperationKind.DECODE)
+    errors = sum(operation.errors for operation in (*fetches, *decodes))
+    return {"samples": samples, "content_mib": content_bytes / MIB, "errors": errors}
+
+
+def _speed(windows: Sequence[Window], samples: int, content_bytes: int) -> dict[str, float | str]:
+    wall_s = sum(window.duration_s for window in windows)
+    if not windows:
+        return dict.fromkeys(("wall_s", "throughput_mibs", "samples_per_s"), NO_WINDOW)
+    if wall_s <= 0:
+        reason = "the measured epochs took no time that the clock could tell"
+        return dict.fromkeys(("wall_s", "throughput_mibs", "samples_per_s"), reason)
+    if samples == 0:
+        return {"wall_s": wall_s, "throughput_mibs": _NOTHING_ARRIVED, "samples_per_s": _NOTHING_ARRIVED}
+    return {"wall_s": wall_s, "throughput_mibs": content_bytes / MIB / wall_s, "samples_per_s": samples / wall_s}
+
+
+def _latency(fetches: Sequence[Operation]) -> dict[str, float | str]:
+    # A batch with a failed sample is no example of how long a batch takes: a refusal is fast and a timeout slow.
+    durations_s = [operation.duration_s for operation in fetches if operation.samples > 0 and operation.errors == 0]
+    names = ("latency_p50_s", "latency_p95_s", "latency_p99_s", "latency_max_s")
+    if not durations_s:
+        return dict.fromkeys(names, "no batch arrived whole" if fetches else _NO_FETCH)
+    count = len(durations_s)
+    return {
+        "latency_p50_s": median(durations_s),
+        "latency_p95_s": percentile(durations_s, 95),
+        "latency_p99_s": percentile(durations_s, 99)
+        if count >= P99_MINIMUM_OPERATIONS
+        else f"a 99th percentile needs {P99_MINIMUM_OPERATIONS} operations, {count} were measured",
+        "latency_max_s": max(durations_s),
+    }
+
+
+def _stages(
+    operations: Sequence[Operation], measured: Sequence[Operation], windows: Sequence[Window]
+) -> dict[str, float | str]:
+    # Indexing happens once, before the warm-up, so its phase does not matter.
+    index = [operation for operation in operations if operation.kind is OperationKind.INDEX]
+    decode = [operation for operation in measured if operation.kind is OperationKind.DECODE]
+    waits = [operation for operation in measured if operation.kind is OperationKind.WAIT]
+    return {
+        "index_s": _index_s(index),
+        "decode_s": _total_s(decode) if decode else "nothing was decoded: the model takes bytes, or nothing reached it",
+        "wait_s": _total_s(waits) if waits else "no wait for a batch was recorded",
+        "time_to_first_batch_s": _time_to_first_batch_s(waits, windows),
+    }
+
+
+def _total_s(operations: Sequence[Operation]) -> float:
+    # Sorted, because the sum of floats depends on their order and a figure must not.
+    return sum(sorted(operation.duration_s for operation in operations))
+
+
+def _index_s(operations: Sequence[Operation]) -> float | str:
+    if not operations:
+        return "no indexing was recorded"
+    failed = [operation for operation in operations if operation.error is not None]
+    if failed:
+        return "indexing failed"
+    ranks = {operation.rank for operation in operations}
+    return max(_total_s([operation for operation in operations if operation.rank == rank]) for rank in ranks)
+
+
+def _time_to_first_batch_s(waits: Sequence[Operation], windows: Sequence[Window]) -> float | str:
+    first_s = []
+    for window in windows:
+        whole = [wait for wait in waits if wait.epoch == window.epoch and wait.error is None]
+        arrived_s = [wait.ended_s for wait in whole if wait.ended_s >= window.started_s]
+        if arrived_s:
+            first_s.append(min(arrived_s) - window.started_s)
+    if not first_s:
+        return "no wait for a first batch was recorded" if windows else NO_WINDOW
+    return median(first_s)
+
+
+FIGURES: Final = FigureSet(units=_UNITS, values=_values, contest="throughput_mibs")
+"""What a job of the dataset scenario has figures of; the highest throughput wins."""

@@ -1,0 +1,138 @@
+"""Makes the data sets of a sweep of the dataset scenario, and describes its jobs to the measured processes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock
+
+from bucketbench.clients.protocol import Target
+from bucketbench.datagen import DatasetSpec, Manifest, ProgressReport, ensure_dataset, progress_on, read_manifest
+from bucketbench.errors import PreflightError, UsageError
+from bucketbench.scenarios.dataset.job import DatasetJob, LocalCopy
+from bucketbench.scenarios.dataset.settings import DatasetSettings
+from bucketbench.scenarios.preparation import Grounds, write_options
+from bucketbench.streams import abandon
+
+__all__ = ["DatasetPreparation"]
+
+_DESCRIBED: Final = ("num_samples", "sample_size_bytes", "size_distribution", "image_format", "resolution", "seed")
+"""What of a data set's description is in the results' parameters."""
+
+
+class DatasetPreparation:
+    """Each data set is made, or found, once a sweep.
+
+    Args:
+        directory: the sweep's own; the lists of samples go below it.
+        grounds: what the jobs run on.
+    """
+
+    def __init__(self, directory: Path, grounds: Grounds, /) -> None:
+        self._directory = directory
+        self._grounds = grounds
+        self._manifests: dict[tuple[Any, ...], Manifest] = {}
+
+    def prepare(self, settings: DatasetSettings) -> None:
+        """Make or find the job's data set."""
+        key = self._key(settings)
+        if key in self._manifests:
+            self._grounds.testbed(settings)
+            return
+        cache = settings.cache_directory
+        cache.mkdir(parents=True, exist_ok=True)
+        # Two sweeps that begin at once take turns: a testbed reads its directory when it starts, so that the second one
+        # must not start before the first has made the data set.
+        with FileLock(cache / "prepare.lock"):
+            target = self._grounds.target(settings)
+            self._manifests[key] = _manifest(settings, target, write_options(settings, target))
+        mark = settings.made_mark
+        if settings.uses_testbed and not mark.exists():
+            mark.parent.mkdir(exist_ok=True)
+            mark.touch()
+
+    def job(self, settings: DatasetSettings) -> DatasetJob:
+        """The job, with its list of samples written."""
+        manifest = self._manifests[self._key(settings)]
+        samples_file = self._directory / "samples" / f"{settings.prefix.strip('/').replace('/', '+')}.jsonl"
+        if not samples_file.exists():
+            samples_file.parent.mkdir(exist_ok=True)
+            lines = (f"{json.dumps(entry.to_json(), ensure_ascii=False)}\n" for entry in manifest.entries)
+            samples_file.write_text("".join(lines), encoding="utf-8")
+        testbed = self._grounds.testbed(settings)
+        config = settings.config
+        return DatasetJob(
+            scenario=settings.scenario,
+            client=settings.client,
+            model=settings.model,
+            target=self._grounds.target(settings),
+            samples_file=str(samples_file.absolute()),
+            loader=settings.loader,
+            epochs=None if config["epochs"] == "auto" else config["epochs"],
+            min_measured_s=config["min_measured_s"],
+            warmup_samples=config["warmup_samples"],
+            seed=config["seed"],
+            device=config["device"],
+            admin_url=None if testbed is None else testbed.admin,
+            local_copy=LocalCopy(
+                directory=str(settings.cache_directory / "local" / settings.prefix.strip("/")),
+                spec=manifest.spec.to_json(),
+            ),
+        )
+
+    @staticmethod
+    def _key(settings: DatasetSettings) -> tuple[Any, ...]:
+        target = settings.config["target"]
+        return (target["name"], target["endpoint"], target["bucket"], settings.prefix, settings.cache_directory)
+
+
+def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, Any]) -> Manifest:
+    if not settings.config["data"]["generate"]:
+        manifest = read_manifest(target.uri, **options)
+        _check_described(target.uri, actual=manifest.spec, configured=settings.dataset_spec)
+        return manifest
+    try:
+        with progress_on(title=f"data set {target.uri}") as progress:
+
+            def show(report: ProgressReport) -> None:
+                try:
+                    progress(report)
+                except OSError:  # as in say
+                    abandon(sys.stderr)
+
+            return ensure_dataset(
+                target.uri, settings.dataset_spec, progress=show, lock_directory=settings.cache_directory, **options
+            )
+    except OSError as error:
+        cache = settings.cache_directory
+        free_mib = shutil.disk_usage(cache).free >> 20
+        raise UsageError(
+            f"the data set {target.uri} could not be made: {error} ({free_mib} MiB are free in {cache})"
+        ) from error
+
+
+def _check_described(uri: str, *, actual: DatasetSpec, configured: DatasetSpec) -> None:
+    """Raise where results would say of a data set that was found what is not true of it."""
+    if actual.shard_size_bytes is not None:
+        raise PreflightError(f"{uri} consists of tar shards; the dataset scenario reads one sample an object")
+    different = [
+        f"data.{name.removesuffix('_bytes')}={_override_value(value)}"
+        for name, value in actual.to_json().items()
+        if name in _DESCRIBED and value != configured.to_json()[name]
+    ]
+    if different:
+        raise PreflightError(
+            f"{uri} was generated with other values than the configuration has, and the results would be mislabelled: "
+            f"add {' '.join(different)}"
+        )
+
+
+def _override_value(value: Any) -> str:
+    if value is None:
+        return "null"
+    return "x".join(map(str, value)) if isinstance(value, list) else str(value)

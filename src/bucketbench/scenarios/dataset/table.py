@@ -1,0 +1,38 @@
+"""How the report shows the dataset scenario."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bucketbench.scenarios.presentation import Column, TableForm
+
+__all__ = ["TABLE"]
+
+TABLE: Final = TableForm(
+    columns=(
+        Column(heading="MiB/s", figure="throughput_mibs", spread=True),
+        Column(heading="samples/s", figure="samples_per_s"),
+        Column(heading="p50 ms", figure="latency_p50_s", scale=1000),
+        Column(heading="p95 ms", figure="latency_p95_s", scale=1000),
+        Column(heading="CPU s/GiB", figure="cpu_s_per_gib"),
+        Column(heading="peak RSS MiB", figure="peak_rss_mib"),
+    ),
+    legend="Medians over the repeats; ± is the greatest distance of a repeat from the median. p50 and p95 are of the "
+    "fetch of one batch, without decoding.",
+    compared="throughput",
+    counted="samples",
+    headline=("throughput_mibs", "samples_per_s"),
+    duration="wall_s",
+    medians=(
+        "throughput_mibs",
+        "samples_per_s",
+        "latency_p50_s",
+        "latency_p95_s",
+        "latency_p99_s",
+        "time_to_first_batch_s",
+        "cpu_s_per_gib",
+        "peak_rss_mib",
+        "read_amplification",
+    ),
+    spreads=("throughput_mibs",),
+)

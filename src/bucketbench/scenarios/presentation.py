@@ -1,0 +1,49 @@
+"""How a scenario's figures are shown: the columns of its table, and the words of its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Column", "TableForm"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    """One column of the table.
+
+    Args:
+        heading: its words, the unit last.
+        figure: name of the figure, whose median over the repeats stands in it.
+        scale: what the value is multiplied by, where the column's unit is not the figure's.
+        spread: whether the greatest distance of a repeat from the median stands beside it.
+    """
+
+    heading: str
+    figure: str
+    scale: float = 1
+    spread: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableForm:
+    """How the jobs of a scenario are shown.
+
+    Args:
+        columns: the first is of the figure that decides, and the percentage of the ceiling follows it.
+        legend: what a reader of the table must know.
+        compared: what the figure that decides is called in a verdict: A had 2 times the *throughput* of B.
+        counted: what a job counts, in the plural, for its progress.
+        headline: figures shown as soon as a job is over.
+        duration: the figure with the seconds that these took.
+        medians: figures of the report's JSON, beside the one that decides.
+        spreads: those of them that have their spread and interval there.
+    """
+
+    columns: tuple[Column, ...]
+    legend: str
+    compared: str
+    counted: str
+    headline: tuple[str, ...]
+    duration: str
+    medians: tuple[str, ...]
+    spreads: tuple[str, ...]

@@ -1,0 +1,75 @@
+"""What the jobs of a sweep run on: the testbeds that it starts, and where the objects of each job lie."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bucketbench.clients.protocol import Target
+from bucketbench.configuration.settings import JobSettings
+from bucketbench.sweep.environment import TESTBED_REGION
+from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+
+__all__ = ["SweepGrounds"]
+
+
+class SweepGrounds:
+    """Starts testbeds as jobs need them, one for HTTP and one for TLS; they end with the block.
+
+    Args:
+        keeps_objects: whether they keep their objects in ``cache_dir``, so that the next sweep finds them.
+    """
+
+    def __init__(self, *, keeps_objects: bool) -> None:
+        self._keeps_objects = keeps_objects
+        self._stack = ExitStack()
+        self._testbeds: dict[tuple[bool, Path, str], RunningTestbed] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def target(self, settings: JobSettings) -> Target:
+        """Where the job's objects lie; starts the testbed that serves them where it does not run yet."""
+        fields = settings.config["target"]
+        testbed = self.testbed(settings)
+        target = Target(
+            scheme=fields["scheme"],
+            bucket=fields["bucket"],
+            prefix=settings.prefix,
+            endpoint=fields["endpoint"],
+            region=fields["region"],
+            path_style=fields["path_style"],
+            anonymous=fields["anonymous"],
+            ca_bundle=fields["ca_bundle"],
+        )
+        if testbed is None:
+            return target
+        is_s3 = target.scheme == "s3"
+        return replace(
+            target,
+            endpoint=testbed.s3_endpoint if is_s3 else testbed.gcs_endpoint,
+            region=TESTBED_REGION if is_s3 else None,
+            ca_bundle=None if testbed.ca_certificate is None else str(testbed.ca_certificate),
+        )
+
+    def testbed(self, settings: JobSettings) -> RunningTestbed | None:
+        """The testbed of the job, None for a real service; starts it where it does not run yet."""
+        if not settings.uses_testbed:
+            return None
+        fields = settings.config["target"]
+        key = (bool(fields["tls"]), settings.cache_directory, str(fields["bucket"]))
+        if key not in self._testbeds:
+            directory = settings.cache_directory / "testbed" if self._keeps_objects else None
+            if directory is not None:
+                directory.mkdir(parents=True, exist_ok=True)
+            testbed = launch_testbed(buckets=[fields["bucket"]], tls=fields["tls"], directory=directory)
+            self._testbeds[key] = self._stack.enter_context(testbed)
+        return self._testbeds[key]
