@@ -42,7 +42,7 @@ def addresses_of(target: Target) -> dict[str, Address]:
 
 
 def headers_of(target: Target) -> list[str]:
-    """The header lines that each request needs; to be asked for in the process that sends them, and kept out of pickles.
+    """The header lines that each request needs; asked for in the process that sends them, and in no pickle.
 
     An access token is valid for an hour, which a job that does not renew it has to be done in.
     """
@@ -52,7 +52,7 @@ def headers_of(target: Target) -> list[str]:
     import google.auth.transport.requests
 
     credentials, _ = google.auth.default(scopes=[_READ_ONLY])
-    credentials.refresh(google.auth.transport.requests.Request())
+    credentials.refresh(google.auth.transport.requests.Request())  # type: ignore[no-untyped-call]  # google-auth's
     return [f"Authorization: Bearer {credentials.token}"]
 
 

@@ -6,6 +6,7 @@ imported: it may use nothing that is not there.
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -39,12 +40,12 @@ class DatafluxMap:
     def dataset(self, target: Target) -> Dataset[Sample]:
         """The library's map data set over every object of the target, listed, with the objects' keys."""
         _prepare_environment(target)
-        from dataflux_pytorch.dataflux_mapstyle_dataset import Config, DataFluxMapStyleDataset
+        module = importlib.import_module("dataflux_pytorch.dataflux_mapstyle_dataset")  # in its own environment only
 
-        config = Config(
+        config = module.Config(
             prefix=target.prefix, disable_compose=not self._compose, threads_per_process=self._threads_per_process
         )
-        return _KeyedMap(DataFluxMapStyleDataset(None, target.bucket, config=config), target)
+        return _KeyedMap(module.DataFluxMapStyleDataset(None, target.bucket, config=config), target)
 
 
 class DatafluxIterable:
@@ -60,10 +61,10 @@ class DatafluxIterable:
     def dataset(self, target: Target) -> IterableDataset[Sample]:
         """The library's iterable data set over every object of the target, listed, with the objects' keys."""
         _prepare_environment(target)
-        from dataflux_pytorch.dataflux_iterable_dataset import Config, DataFluxIterableDataset
+        module = importlib.import_module("dataflux_pytorch.dataflux_iterable_dataset")  # in its own environment only
 
-        config = Config(prefix=target.prefix, disable_compose=not self._compose)
-        return _KeyedIterable(DataFluxIterableDataset(None, target.bucket, config=config), target)
+        config = module.Config(prefix=target.prefix, disable_compose=not self._compose)
+        return _KeyedIterable(module.DataFluxIterableDataset(None, target.bucket, config=config), target)
 
 
 def _prepare_environment(target: Target) -> None:

@@ -21,8 +21,16 @@ _TESTBED: Final = {
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
+    # Nor must a user's Application Default Credentials, or those of the machine. Source: google-auth, environment_vars.
+    "CLOUDSDK_CONFIG": os.devnull,
+    "NO_GCE_CHECK": "true",
 }
-_PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+_PROVIDERS: Final = ("AWS_", "GOOGLE_", "GCLOUD_", "GCP_", "GCE_", "CLOUDSDK_", "STORAGE_EMULATOR_", "RCLONE_")
+# Where clients look for an endpoint, a proxy and certificates. Those to trust are the target's, as each client is told.
+_ELSEWHERE: Final = frozenset({
+    "api_endpoint_override", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+    "ssl_cert_file", "ssl_cert_dir", "requests_ca_bundle", "curl_ca_bundle",
+})  # fmt: skip
 
 
 def measured_environment(environment: Mapping[str, str], *, testbed: bool) -> dict[str, str]:
@@ -30,15 +38,16 @@ def measured_environment(environment: Mapping[str, str], *, testbed: bool) -> di
 
     Args:
         environment: that of the sweep's process.
-        testbed: whether the target is the testbed. Then every ``AWS_*`` variable is replaced by dummies, so that no
-            credential, profile or endpoint of the user's takes part, and proxies are left out: they do not reach the
-            loopback address. For a real service the environment stays as it is.
+        testbed: whether the target is the testbed. Then every variable by which the clients find a credential, a
+            profile, an endpoint or certificates is replaced by dummies or left out, so that nothing of the user's takes
+            part, and so are proxies: they do not reach the loopback address. For a real service the environment stays
+            as it is.
     """
     if not testbed:
         return dict(environment)
     kept = {
         name: value
         for name, value in environment.items()
-        if not name.startswith("AWS_") and name.lower() not in _PROXIES
+        if not name.startswith(_PROVIDERS) and name.lower() not in _ELSEWHERE
     }
     return {**kept, **_TESTBED}
