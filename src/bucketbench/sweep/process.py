@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,6 +60,7 @@ class ProcessEnd:
 def run_measured_process(
     directory: Path,
     *,
+    python: Path,
     environment: Mapping[str, str],
     time_limit_s: float,
     on_progress: Callable[[dict[str, Any]], None],
@@ -72,6 +72,7 @@ def run_measured_process(
 
     Args:
         directory: with ``job.json``.
+        python: the interpreter, which has bucketbench and the client's packages.
         environment: all of the process's environment.
         time_limit_s: seconds after which it is killed.
         on_progress: called every now and then with the newest progress.
@@ -82,7 +83,7 @@ def run_measured_process(
     started_s = time.monotonic()
     with (directory / LOG_FILE).open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bucketbench.worker", "--end-with-parent", str(directory)],
+            [str(python), "-m", "bucketbench.worker", "--end-with-parent", str(directory)],
             stdin=subprocess.PIPE,  # held open, never written to: its end tells the process that we are gone
             stdout=log,
             stderr=subprocess.STDOUT,
