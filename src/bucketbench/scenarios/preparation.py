@@ -21,6 +21,9 @@ class Grounds(Protocol):
     def target(self, settings: JobSettings) -> Target:
         """Where the job's objects lie; starts the testbed that serves them where it does not run yet."""
 
+    def maker_target(self, settings: JobSettings) -> Target:
+        """The same place as the objects are written to it."""
+
     def testbed(self, settings: JobSettings) -> RunningTestbed | None:
         """The testbed of the job, None for a real service; starts it where it does not run yet."""
 

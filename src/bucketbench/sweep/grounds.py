@@ -38,10 +38,21 @@ class SweepGrounds:
 
     def target(self, settings: JobSettings) -> Target:
         """Where the job's objects lie; starts the testbed that serves them where it does not run yet."""
+        return self._target(settings, scheme=settings.config["target"]["scheme"])
+
+    def maker_target(self, settings: JobSettings) -> Target:
+        """The same place as the objects are written to it.
+
+        The testbed has the same objects on both of its ports. They are written by S3, so that a data set is made once
+        for both.
+        """
+        return self._target(settings, scheme="s3" if settings.uses_testbed else settings.config["target"]["scheme"])
+
+    def _target(self, settings: JobSettings, *, scheme: str) -> Target:
         fields = settings.config["target"]
         testbed = self.testbed(settings)
         target = Target(
-            scheme=fields["scheme"],
+            scheme=scheme,
             bucket=fields["bucket"],
             prefix=settings.prefix,
             endpoint=fields["endpoint"],
@@ -52,7 +63,7 @@ class SweepGrounds:
         )
         if testbed is None:
             return target
-        is_s3 = target.scheme == "s3"
+        is_s3 = scheme == "s3"
         return replace(
             target,
             endpoint=testbed.s3_endpoint if is_s3 else testbed.gcs_endpoint,

@@ -97,17 +97,16 @@ def _spec_of(module: str, python_path: Sequence[str]) -> importlib.machinery.Mod
     """Find a module without running a line of it; its packages' ``__init__`` are not run either."""
     places: Sequence[str] | None = python_path
     spec: importlib.machinery.ModuleSpec | None = None
-    name = ""
     for part in module.split("."):
-        name = f"{name}.{part}" if name else part
         if places is None:
             return None  # the part before is a module and no package
-        spec = importlib.machinery.PathFinder.find_spec(name, places)
-        if spec is None and "." not in name and name in sys.builtin_module_names:
-            spec = importlib.util.find_spec(name)
+        # By its last part alone: the finder would look for the parent of a dotted name among the imported modules.
+        spec = importlib.machinery.PathFinder.find_spec(part, places)
+        if spec is None and part == module and part in sys.builtin_module_names:
+            spec = importlib.util.find_spec(part)
         if spec is None:
             return None
-        places = spec.submodule_search_locations
+        places = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
     return spec
 
 

@@ -49,7 +49,7 @@ class DatasetPreparation:
         # Two sweeps that begin at once take turns: a testbed reads its directory when it starts, so that the second one
         # must not start before the first has made the data set.
         with FileLock(cache / "prepare.lock"):
-            target = self._grounds.target(settings)
+            target = self._grounds.maker_target(settings)
             self._manifests[key] = _manifest(settings, target, write_options(settings, target))
         mark = settings.made_mark
         if settings.uses_testbed and not mark.exists():
