@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, Unpack, overload
 
 from torch.utils.data import IterableDataset as TorchIterableDataset
+from torch.utils.data import get_worker_info
 
-from torchbucket.config import StoreConfig
-from torchbucket.datasets.prefetch import (
-    PREFETCH_BYTES,
-    PREFETCH_OBJECTS,
-    Fetch,
-    PrefetchBudget,
-    check_fetch,
-    open_readers,
-)
-from torchbucket.datasets.sharding import Rank, Shard
+from torchbucket.datasets.clock import EpochClock
+from torchbucket.datasets.epoch import EpochPlan
+from torchbucket.datasets.resume import EpochState, StateDict, state_after
+from torchbucket.datasets.samples import Samples
+from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
+from torchbucket.datasets.sharding import Rank, Shard, check_even
 from torchbucket.datasets.source import ObjectSource
-from torchbucket.datasets.transform import apply_transform, read_bytes
+from torchbucket.datasets.transform import read_bytes
+from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import KeyColumn, Listing
-from torchbucket.store.protocol import ObjectInfo
 
 __all__ = ["IterableDataset"]
 
@@ -33,14 +29,18 @@ T = TypeVar("T")
 class IterableDataset(TorchIterableDataset[T_co]):
     """Objects of one bucket as a stream: each once over all ranks and their DataLoader workers.
 
-    Make one with ``from_prefix`` or ``from_objects``. The names are listed once, at construction, in the process that
-    constructs it; workers receive the listing. Ranks that list by themselves share exactly only if they see the same
-    names, so do not write under the prefix meanwhile.
+    Make one with ``from_prefix``, ``from_objects`` or ``from_manifest``. The names are listed once, at construction, in
+    the process that constructs it; workers receive the listing. Ranks that list by themselves share exactly only if
+    they see the same names: do not write under the prefix meanwhile, or give all of them one manifest.
 
     The share is decided when an iteration starts, from the rank (as given to the data set, else
     ``torch.distributed``'s, else ``RANK`` and ``WORLD_SIZE``, else one rank) and the worker. Ranks take objects in
-    turn, then the workers of a rank do, so shares differ by one object at most. Within its share a reader yields in
-    the listing's order, every iteration from the start.
+    turn, then the workers of a rank do, so shares differ by one object at most; with ``even`` they are equal. Within
+    its share a reader yields in the listing's order or, with ``shuffle``, in one that the seed and the epoch decide.
+
+    Each complete pass begins the next epoch; ``set_epoch`` names another. An iterator's ``state_dict`` counts the
+    samples that it yielded, so that what was merely fetched ahead is not lost; torchdata's ``StatefulDataLoader`` calls
+    it. ``torchbucket.merge_states`` makes of all ranks' states one that any other number of ranks and workers takes up.
 
     While one sample is used the next objects are being fetched, within a budget of bytes and objects for each iterator.
     An iterator that is closed early, or fails, drops its reads; a DataLoader's worker does so when it ends.
@@ -51,35 +51,28 @@ class IterableDataset(TorchIterableDataset[T_co]):
     """
 
     def __init__(
-        self,
-        source: ObjectSource,
-        transform: Callable[[ObjectReader], T_co],
-        *,
-        fetch: Fetch,
-        budget: PrefetchBudget,
-        rank: Rank | None,
+        self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: IterableSettings
     ) -> None:
         self._source = source
         self._transform = transform
-        self._fetch = check_fetch(fetch)
-        self._budget = budget
-        self._rank = rank
+        self._settings = settings
+        self._plan = EpochPlan(
+            count=len(source.listing),
+            names=source.names_digest(),
+            shuffle=settings.shuffle,
+            seed=settings.seed,
+            even=check_even(settings.even),
+        )
+        self._clock = EpochClock()
         self._inherited_rank: Rank | None = None
+        self._loaded: EpochState | None = None  # applies while the clock says so
+        self._workers_own: EpochState | None = None  # what the next iterator of this worker takes up
+        self._latest: Samples[T_co] | None = None
 
     @overload
     @classmethod
     def from_prefix(
-        cls,
-        uri: str,
-        *,
-        config: StoreConfig | None = ...,
-        fetch: Fetch = ...,
-        prefetch_bytes: int = ...,
-        prefetch_objects: int = ...,
-        rank: int | None = ...,
-        world_size: int | None = ...,
-        select: Callable[[ObjectInfo], bool] | None = ...,
-        allow_empty: bool = ...,
+        cls, uri: str, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[IterableOptions]
     ) -> IterableDataset[bytes]: ...
 
     @overload
@@ -89,14 +82,9 @@ class IterableDataset(TorchIterableDataset[T_co]):
         uri: str,
         *,
         transform: Callable[[ObjectReader], T],
-        config: StoreConfig | None = ...,
-        fetch: Fetch = ...,
-        prefetch_bytes: int = ...,
-        prefetch_objects: int = ...,
-        rank: int | None = ...,
-        world_size: int | None = ...,
-        select: Callable[[ObjectInfo], bool] | None = ...,
+        select: Select | None = ...,
         allow_empty: bool = ...,
+        **options: Unpack[IterableOptions],
     ) -> IterableDataset[T]: ...
 
     @classmethod
@@ -105,69 +93,37 @@ class IterableDataset(TorchIterableDataset[T_co]):
         uri: str,
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
-        config: StoreConfig | None = None,
-        fetch: Fetch = "whole",
-        prefetch_bytes: int = PREFETCH_BYTES,
-        prefetch_objects: int = PREFETCH_OBJECTS,
-        rank: int | None = None,
-        world_size: int | None = None,
-        select: Callable[[ObjectInfo], bool] | None = None,
+        select: Select | None = None,
         allow_empty: bool = False,
+        **options: Unpack[IterableOptions],
     ) -> IterableDataset[Any]:
         """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names.
 
         Args:
             uri: such as ``s3://bucket/train/``. Plain text: ``s3://bucket/train`` also means ``training-notes.txt``.
             transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            config: how to reach the bucket; None means ``StoreConfig()``.
-            fetch: ``"whole"`` fetches objects ahead, before ``transform`` runs; ``"lazy"`` fetches the ranges that
-                ``transform`` reads, when it does, for a small part of large objects.
-            prefetch_bytes: bound, for each iterator (so for each worker), on the bodies fetched ahead. An object that
-                is larger is read alone.
-            prefetch_objects: bound on their number.
-            rank: this process' number in the job, with ``world_size``; None means to find out at each iteration.
-            world_size: how many processes share the objects.
             select: keeps the objects for which it is true, such as ``lambda info: info.key.endswith(".jpg")``. Called
                 at construction only.
             allow_empty: accept that there is no object.
+            options: the fields of ``IterableSettings``, by name.
 
         Raises:
             ConfigError: the address or a setting is wrong.
             NotFoundError: no bucket, or no object under the prefix.
             StoreError: the listing failed.
         """
-        budget = PrefetchBudget(bytes=prefetch_bytes, objects=prefetch_objects)
-        given = Rank.given(rank, world_size)
-        source = ObjectSource.under_prefix(uri, config, select=select, allow_empty=allow_empty)
-        return cls(source, transform, fetch=fetch, budget=budget, rank=given)
+        settings = IterableSettings(**options)
+        source = ObjectSource.under_prefix(uri, settings.config, select=select, allow_empty=allow_empty)
+        return cls(source, transform, settings)
+
+    @overload
+    @classmethod
+    def from_objects(cls, uris: Iterable[str], **options: Unpack[IterableOptions]) -> IterableDataset[bytes]: ...
 
     @overload
     @classmethod
     def from_objects(
-        cls,
-        uris: Iterable[str],
-        *,
-        config: StoreConfig | None = ...,
-        fetch: Fetch = ...,
-        prefetch_bytes: int = ...,
-        prefetch_objects: int = ...,
-        rank: int | None = ...,
-        world_size: int | None = ...,
-    ) -> IterableDataset[bytes]: ...
-
-    @overload
-    @classmethod
-    def from_objects(
-        cls,
-        uris: Iterable[str],
-        *,
-        transform: Callable[[ObjectReader], T],
-        config: StoreConfig | None = ...,
-        fetch: Fetch = ...,
-        prefetch_bytes: int = ...,
-        prefetch_objects: int = ...,
-        rank: int | None = ...,
-        world_size: int | None = ...,
+        cls, uris: Iterable[str], *, transform: Callable[[ObjectReader], T], **options: Unpack[IterableOptions]
     ) -> IterableDataset[T]: ...
 
     @classmethod
@@ -176,12 +132,7 @@ class IterableDataset(TorchIterableDataset[T_co]):
         uris: Iterable[str],
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
-        config: StoreConfig | None = None,
-        fetch: Fetch = "whole",
-        prefetch_bytes: int = PREFETCH_BYTES,
-        prefetch_objects: int = PREFETCH_OBJECTS,
-        rank: int | None = None,
-        world_size: int | None = None,
+        **options: Unpack[IterableOptions],
     ) -> IterableDataset[Any]:
         """Make a data set of the objects with these addresses, in this order, without a request.
 
@@ -190,13 +141,12 @@ class IterableDataset(TorchIterableDataset[T_co]):
         Raises:
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
-        budget = PrefetchBudget(bytes=prefetch_bytes, objects=prefetch_objects)
-        given = Rank.given(rank, world_size)
-        return cls(ObjectSource.of_objects(uris, config), transform, fetch=fetch, budget=budget, rank=given)
+        settings = IterableSettings(**options)
+        return cls(ObjectSource.of_objects(uris, settings.config), transform, settings)
 
     @property
     def keys(self) -> KeyColumn:
-        """The objects' names over all ranks and workers, in order."""
+        """The objects' names over all ranks and workers, in the listing's order."""
         return self._source.listing.keys
 
     @property
@@ -204,19 +154,118 @@ class IterableDataset(TorchIterableDataset[T_co]):
         """The objects' names and sizes in columns, over all ranks and workers."""
         return self._source.listing
 
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that the next pass reads, from 0."""
+        return self._clock.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Name the epoch of the next pass, on every rank alike; running workers that persist learn of it too.
+
+        Passes that have begun stay what they are. A state that was loaded keeps applying if it is of that epoch.
+        """
+        self._clock.set(epoch)
+        if self._latest is not None and self._latest.epoch != epoch:
+            self._latest = None
+
+    def state_dict(self) -> StateDict:
+        """How far the latest iterator of this process got; before any, how far the next one's epoch is.
+
+        A plain dictionary of numbers, texts and lists, some hundred bytes long.
+
+        Raises:
+            ConfigError: a DataLoader's workers are in the middle of a pass: what of their samples was consumed is known
+                to ``StatefulDataLoader``, whose ``state_dict`` has it, and to who counts the batches (``state_after``).
+        """
+        if self._latest is not None:
+            return self._latest.state_dict()
+        if get_worker_info() is None and self._clock.in_workers:
+            raise ConfigError(
+                "state_dict of a data set that a DataLoader's workers are reading, or left early: this process does "
+                "not know what they consumed. Take the state of torchdata's StatefulDataLoader, or state_after(…)"
+            )
+        return self._beginning().to_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state: the next iteration yields the rest of its epoch, and the one after it the next epoch.
+
+        Load it before a loader is made. A state of one rank and worker is for the same ones, one from
+        ``torchbucket.merge_states`` or ``state_after`` for any.
+
+        Raises:
+            ConfigError: it is no state, damaged, or of a data set with other objects, order or split.
+        """
+        loaded = EpochState.from_dict(state, self._plan)
+        if get_worker_info() is not None:
+            self._workers_own = loaded
+            return
+        if loaded.shard is not None and loaded.consumed == len(loaded.share(loaded.shard)):
+            loaded = EpochState(plan=self._plan, epoch=loaded.epoch + 1)
+        loaded.opened()  # a state that contradicts itself is refused here, not in a worker
+        self._loaded = loaded
+        self._latest = None
+        self._clock.resume(loaded.epoch)
+
+    def state_after(
+        self,
+        *,
+        epoch: int,
+        batches: int,
+        batch_size: int | None,
+        num_workers: int,
+        drop_last: bool = False,
+        world_size: int | None = None,
+    ) -> StateDict:
+        """The state after some batches of a plain DataLoader, which keeps none: every rank consumed as many.
+
+        Like what ``torchbucket.merge_states`` returns, it is for any number of ranks and workers.
+
+        Args:
+            epoch: the epoch that the batches were of; not ``epoch`` of the data set, which workers advance when they
+                have fetched the last batch, before it is consumed.
+            batches: how many the loader of each rank has yielded in this pass, so since a state was loaded.
+            batch_size: the loader's; None where it yields samples.
+            num_workers: the loader's.
+            drop_last: the loader's.
+            world_size: how many ranks there are; None means as many as now.
+
+        Raises:
+            ConfigError: a number is out of range, or the epoch has not so many batches.
+        """
+        loaded = self._loaded
+        base = loaded if loaded and loaded.epoch == epoch else EpochState(plan=self._plan, epoch=epoch)
+        ranks = self._shard().rank.world_size if world_size is None else world_size
+        return state_after(
+            base, world_size=ranks, workers=num_workers, batches=batches, batch_size=batch_size, drop_last=drop_last
+        )
+
     def __iter__(self) -> Iterator[T_co]:
         """Begin to yield the calling process' share; reads begin with the first ``next``."""
-        shard = Shard.current(given=self._rank, inherited=self._inherited_rank)
-        return self._samples(shard.places(len(self._source.listing)))
+        shard = self._shard()
+        own, self._workers_own = self._workers_own, None
+        begun = self._clock.begin()
+        state = self._loaded if begun.resuming else None
+        if state is None or state.epoch != begun.epoch:
+            state = EpochState(plan=self._plan, epoch=begun.epoch)
+        samples = Samples(self._source, self._transform, self._settings, shard, state, self._clock, begun)
+        if own is not None:
+            samples.take_up(own)
+        self._latest = samples
+        return samples
 
-    def _samples(self, positions: Iterable[int]) -> Iterator[T_co]:
-        with closing(open_readers(self._source, positions, fetch=self._fetch, budget=self._budget)) as readers:
-            for reader in readers:
-                yield apply_transform(self._transform, reader)
+    def _shard(self) -> Shard:
+        return Shard.current(given=self._settings.given_rank, inherited=self._inherited_rank)
+
+    def _beginning(self) -> EpochState:
+        """Where the next pass begins."""
+        epoch = self._clock.epoch
+        if self._loaded is not None and self._clock.resuming and self._loaded.epoch == epoch:
+            return self._loaded
+        return EpochState(plan=self._plan, epoch=epoch)
 
     def __getstate__(self) -> dict[str, object]:
         # A spawned worker has no torch.distributed of its own: the data set tells it the rank of who sent it.
-        return self.__dict__ | {"_inherited_rank": Rank.initialised() or self._inherited_rank}
+        return self.__dict__ | {"_inherited_rank": Rank.initialised() or self._inherited_rank, "_latest": None}
 
     def __repr__(self) -> str:
         return f"IterableDataset({len(self._source.listing)} objects in {self._source.root})"

@@ -5,17 +5,16 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from torch.utils.data import Dataset
 
-from torchbucket.config import StoreConfig
-from torchbucket.datasets.prefetch import PREFETCH_BYTES, Fetch, PrefetchBudget, check_fetch, open_readers
+from torchbucket.datasets.prefetch import open_readers
+from torchbucket.datasets.settings import MapOptions, MapSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import KeyColumn, Listing
-from torchbucket.store.protocol import ObjectInfo
 
 __all__ = ["MapDataset"]
 
@@ -37,25 +36,15 @@ class MapDataset(Dataset[T_co]):
     ``transform`` must be picklable. Threads may share it if ``transform`` allows.
     """
 
-    def __init__(
-        self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], *, fetch: Fetch, prefetch_bytes: int
-    ) -> None:
+    def __init__(self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: MapSettings) -> None:
         self._source = source
         self._transform = transform
-        self._fetch = check_fetch(fetch)
-        self._budget = PrefetchBudget(bytes=prefetch_bytes, objects=None)
+        self._settings = settings
 
     @overload
     @classmethod
     def from_prefix(
-        cls,
-        uri: str,
-        *,
-        config: StoreConfig | None = ...,
-        fetch: Fetch = ...,
-        prefetch_bytes: int = ...,
-        select: Callable[[ObjectInfo], bool] | None = ...,
-        allow_empty: bool = ...,
+        cls, uri: str, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[MapOptions]
     ) -> MapDataset[bytes]: ...
 
     @overload
@@ -65,11 +54,9 @@ class MapDataset(Dataset[T_co]):
         uri: str,
         *,
         transform: Callable[[ObjectReader], T],
-        config: StoreConfig | None = ...,
-        fetch: Fetch = ...,
-        prefetch_bytes: int = ...,
-        select: Callable[[ObjectInfo], bool] | None = ...,
+        select: Select | None = ...,
         allow_empty: bool = ...,
+        **options: Unpack[MapOptions],
     ) -> MapDataset[T]: ...
 
     @classmethod
@@ -78,50 +65,37 @@ class MapDataset(Dataset[T_co]):
         uri: str,
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
-        config: StoreConfig | None = None,
-        fetch: Fetch = "whole",
-        prefetch_bytes: int = PREFETCH_BYTES,
-        select: Callable[[ObjectInfo], bool] | None = None,
+        select: Select | None = None,
         allow_empty: bool = False,
+        **options: Unpack[MapOptions],
     ) -> MapDataset[Any]:
         """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names.
 
         Args:
             uri: such as ``s3://bucket/train/``. Plain text: ``s3://bucket/train`` also means ``training-notes.txt``.
             transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            config: how to reach the bucket; None means ``StoreConfig()``.
-            fetch: ``"whole"`` fetches every object, concurrently with the rest of its batch, before ``transform`` runs;
-                ``"lazy"`` fetches the ranges that ``transform`` reads, when it does, for a small part of large objects.
-            prefetch_bytes: bound on the bodies of one batch that wait for ``transform``; those beyond it are fetched as
-                the first ones are consumed.
             select: keeps the objects for which it is true, such as ``lambda info: info.key.endswith(".jpg")``. Called
                 at construction only.
             allow_empty: accept that there is no object.
+            options: the fields of ``MapSettings``, by name.
 
         Raises:
             ConfigError: the address or a setting is wrong.
             NotFoundError: no bucket, or no object under the prefix.
             StoreError: the listing failed.
         """
-        source = ObjectSource.under_prefix(uri, config, select=select, allow_empty=allow_empty)
-        return cls(source, transform, fetch=fetch, prefetch_bytes=prefetch_bytes)
+        settings = MapSettings(**options)
+        source = ObjectSource.under_prefix(uri, settings.config, select=select, allow_empty=allow_empty)
+        return cls(source, transform, settings)
+
+    @overload
+    @classmethod
+    def from_objects(cls, uris: Iterable[str], **options: Unpack[MapOptions]) -> MapDataset[bytes]: ...
 
     @overload
     @classmethod
     def from_objects(
-        cls, uris: Iterable[str], *, config: StoreConfig | None = ..., fetch: Fetch = ..., prefetch_bytes: int = ...
-    ) -> MapDataset[bytes]: ...
-
-    @overload
-    @classmethod
-    def from_objects(
-        cls,
-        uris: Iterable[str],
-        *,
-        transform: Callable[[ObjectReader], T],
-        config: StoreConfig | None = ...,
-        fetch: Fetch = ...,
-        prefetch_bytes: int = ...,
+        cls, uris: Iterable[str], *, transform: Callable[[ObjectReader], T], **options: Unpack[MapOptions]
     ) -> MapDataset[T]: ...
 
     @classmethod
@@ -130,9 +104,7 @@ class MapDataset(Dataset[T_co]):
         uris: Iterable[str],
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
-        config: StoreConfig | None = None,
-        fetch: Fetch = "whole",
-        prefetch_bytes: int = PREFETCH_BYTES,
+        **options: Unpack[MapOptions],
     ) -> MapDataset[Any]:
         """Make a data set of the objects with these addresses, in this order, without a request.
 
@@ -141,7 +113,8 @@ class MapDataset(Dataset[T_co]):
         Raises:
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
-        return cls(ObjectSource.of_objects(uris, config), transform, fetch=fetch, prefetch_bytes=prefetch_bytes)
+        settings = MapSettings(**options)
+        return cls(ObjectSource.of_objects(uris, settings.config), transform, settings)
 
     @property
     def keys(self) -> KeyColumn:
@@ -170,7 +143,8 @@ class MapDataset(Dataset[T_co]):
         return self._samples(range(len(self)))
 
     def _samples(self, positions: Iterable[int]) -> Iterator[T_co]:
-        with closing(open_readers(self._source, positions, fetch=self._fetch, budget=self._budget)) as readers:
+        settings = self._settings
+        with closing(open_readers(self._source, positions, fetch=settings.fetch, budget=settings.budget)) as readers:
             for reader in readers:
                 yield apply_transform(self._transform, reader)
 

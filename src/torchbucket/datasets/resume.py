@@ -12,7 +12,7 @@ from torchbucket.datasets.order import check_epoch
 from torchbucket.datasets.sharding import Rank, Shard, check_even
 from torchbucket.errors import ConfigError
 
-__all__ = ["EpochState", "StateDict", "merge_states"]
+__all__ = ["EpochState", "StateDict", "merge_states", "state_after"]
 
 StateDict = dict[str, Any]
 
@@ -187,16 +187,58 @@ def merge_states(states: object, *, batch_size: int | None = None) -> StateDict:
                     f"merge_states got states that differ in {what}: {getattr(first, what)!r} and "
                     f"{getattr(state, what)!r}. Merge the states of one data set, taken by all ranks at one step"
                 )
-    whole = replace(first, shard=None, consumed=0)
     stage = _stage(found)
-    epoch = whole.opened()
-    if stage is not None:
-        if any(any(workers) for workers in stage):
-            whole = replace(whole, stages=(*whole.stages, stage))
-            whole.opened()  # checks the stage
-        if all(consumed == len(share) for share, consumed in epoch.readers(stage)):
-            whole = replace(whole, epoch=whole.epoch + 1, stages=())
-    return whole.to_dict()
+    return (first if stage is None else _after(first, stage)).to_dict()
+
+
+def state_after(
+    state: EpochState, *, world_size: int, workers: int, batches: int, batch_size: int | None, drop_last: bool = False
+) -> StateDict:
+    """The state after every rank's loader has yielded some batches, for any ranks and workers to go on from.
+
+    Args:
+        state: where the loaders began.
+        world_size: how many ranks there are.
+        workers: how many workers each loader has; 0 is as good as one.
+        batches: how many each has yielded.
+        batch_size: samples in a batch; None where the loaders yield samples.
+        drop_last: a worker's last batch is left out where it is shorter.
+
+    Raises:
+        ConfigError: a number is out of range, or there are not so many batches.
+    """
+    if world_size < 1 or workers < 0:
+        raise ConfigError(
+            f"there is at least one rank, and no rank has fewer than 0 workers; got world_size={world_size}, "
+            f"num_workers={workers}"
+        )
+    if state.shard is not None and (world_size, workers) not in ((1, 0), (1, 1)):
+        raise ConfigError(
+            f"the loaders went on from the state of {state.shard} alone, and what the others consumed is not known "
+            "here: load a state of all (torchbucket.merge_states), or take the state of torchdata's StatefulDataLoader"
+        )
+    epoch = state.opened()
+    stage = []
+    for rank in range(world_size):
+        place = Rank(rank=rank, world_size=world_size)
+        shards = [Shard(rank=place, worker=worker, workers=workers or 1) for worker in range(workers or 1)]
+        before = [state.consumed if shard == state.shard else 0 for shard in shards]
+        shares = [len(epoch.share(shard)) for shard in shards]
+        counts = consumed_after(shares, batches, batch_size, drop_last=drop_last, consumed=before)
+        stage.append(tuple(counts))
+    return _after(state, tuple(stage)).to_dict()
+
+
+def _after(state: EpochState, stage: Stage) -> EpochState:
+    """Where all readers together are when the stage is over: in the next epoch, if nothing of this one is left."""
+    epoch = state.opened()
+    whole = replace(state, shard=None, consumed=0)
+    if all(consumed == len(share) for share, consumed in epoch.readers(stage)):
+        return replace(whole, epoch=whole.epoch + 1, stages=())
+    if any(any(workers) for workers in stage):
+        whole = replace(whole, stages=(*whole.stages, stage))
+        whole.opened()  # refuses a stage that consumed more than it was dealt
+    return whole
 
 
 def _stage(states: list[EpochState]) -> Stage | None:
