@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,11 @@ __all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig"]
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
+
+# An id, with the domain that old ones have before a colon, or a number. Source: Google Cloud documentation, "Creating and
+# managing projects", and "Getting a Cloud KMS resource ID" for the key.
+_PROJECT = re.compile(r"(?:[a-z0-9.-]+:)?[a-z0-9][a-z0-9-]{0,62}")
+_KMS_KEY = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+")
 
 _SSE = ("AES256", "aws:kms", "aws:kms:dsse")
 
@@ -76,8 +82,9 @@ class RetryConfig:
 class StoreConfig:
     """Says how to reach a store and how hard to work for it. Immutable, hashable, picklable, and free of secrets.
 
-    Credentials are no fields: they come from the environment, profiles, web identity or the instance, by botocore's own
-    chain, in the process that uses them.
+    Credentials are no fields: on S3 they come from the environment, profiles, web identity or the instance, by
+    botocore's own chain, on Cloud Storage from Application Default Credentials, in the process that uses them. A field
+    that one provider alone knows is refused by a store of the other.
 
     Args:
         region: the bucket's region; None means ``AWS_REGION``, ``AWS_DEFAULT_REGION``, the profile's, else
@@ -92,6 +99,10 @@ class StoreConfig:
         sse: server-side encryption of what is written: ``AES256``, ``aws:kms`` or ``aws:kms:dsse``; None means the
             bucket's own default.
         sse_kms_key_id: the key for ``aws:kms`` and ``aws:kms:dsse``; None means the account's default key.
+        user_project: the Google Cloud project that pays for requests to a bucket whose requesters pay; None means the
+            bucket's own, or the quota project of the user's credentials.
+        kms_key_name: the Cloud KMS key that encrypts what is written to Cloud Storage, as
+            ``projects/P/locations/L/keyRings/R/cryptoKeys/K``; None means the bucket's own default.
         part_size_bytes: length of the ranges of a large read and of the parts of a large write (which grow where an
             object would need more than 10,000). *Source:* 8 MiB is the smallest size at which one connection's
             first-byte wait of 20 ms is a fifth of its transfer at 100 MiB/s; at least 5 MiB is S3's own rule for parts.
@@ -103,6 +114,11 @@ class StoreConfig:
         list_retry: those of the requests of a listing; None means as ``retry``.
         connect_timeout_s: bound on name look-up, connection and TLS handshake together.
         stall_timeout_s: a request that moves no byte for so many whole seconds is given up and tried again.
+        hedge_share: bound on the share of reads (0 to 1) that are asked for a second time because their first byte is
+            late or their body stands still; 0 turns such requests off. See ``docs/retries.md``.
+            *Source:* about 5 % of load for a second request after the 95th percentile, "The Tail at Scale", CACM 2013.
+        bandwidth_bytes_per_s: cap on the bytes received and sent, together, by the store in one process; None means no
+            cap. With a cap no read is asked for twice.
         ca_bundle: file of trusted certificates (PEM); None means ``SSL_CERT_FILE``, ``AWS_CA_BUNDLE``,
             ``REQUESTS_CA_BUNDLE``, else certifi's.
 
@@ -118,6 +134,8 @@ class StoreConfig:
     requester_pays: bool = False
     sse: str | None = None
     sse_kms_key_id: str | None = None
+    user_project: str | None = None
+    kms_key_name: str | None = None
     part_size_bytes: int = 8 * MIB
     concurrency: int = 64
     memory_budget_bytes: int = 128 * MIB
@@ -126,10 +144,21 @@ class StoreConfig:
     list_retry: RetryConfig | None = None
     connect_timeout_s: float = 10.0
     stall_timeout_s: int = 30
+    hedge_share: float = 0.05
+    bandwidth_bytes_per_s: int | None = None
     ca_bundle: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("region", "endpoint", "profile", "sse", "sse_kms_key_id", "ca_bundle"):
+        for name in (
+            "region",
+            "endpoint",
+            "profile",
+            "sse",
+            "sse_kms_key_id",
+            "user_project",
+            "kms_key_name",
+            "ca_bundle",
+        ):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value or not value.isprintable()):
                 raise _wrong(self, name, "None or a text of printable characters", value)
@@ -143,6 +172,13 @@ class StoreConfig:
             raise _wrong(self, "sse", f"None or one of {', '.join(_SSE)}", self.sse)
         if self.sse_kms_key_id is not None and self.sse not in _SSE[1:]:
             raise ConfigError(f"StoreConfig.sse_kms_key_id needs sse 'aws:kms' or 'aws:kms:dsse'; sse is {self.sse!r}")
+        if self.user_project is not None and not _PROJECT.fullmatch(self.user_project):
+            raise _wrong(
+                self, "user_project", "None or a project's id or number, such as 'my-project'", self.user_project
+            )
+        if self.kms_key_name is not None and not _KMS_KEY.fullmatch(self.kms_key_name):
+            accepted = "None or projects/P/locations/L/keyRings/R/cryptoKeys/K"
+            raise _wrong(self, "kms_key_name", accepted, self.kms_key_name)
         # Source of 5 MiB and 5 GiB: S3 user guide, "Multipart upload limits".
         _check_int(self, "part_size_bytes", 5 * MIB, 5 * 1024 * MIB)
         _check_int(self, "concurrency", 1, 1024)
@@ -159,6 +195,9 @@ class StoreConfig:
             raise _wrong(self, "list_retry", "None or a RetryConfig", self.list_retry)
         _check_number(self, "connect_timeout_s", "seconds", 0.001, 3600.0)
         _check_int(self, "stall_timeout_s", 1, 3600)
+        _check_number(self, "hedge_share", "a number", 0.0, 1.0)
+        if self.bandwidth_bytes_per_s is not None:
+            _check_int(self, "bandwidth_bytes_per_s", 256 * KIB, 1 << 50)
         if self.ca_bundle is not None and not Path(self.ca_bundle).is_file():
             raise _wrong(self, "ca_bundle", "None or an existing file of certificates", self.ca_bundle)
 

@@ -1,9 +1,9 @@
-"""Stores: one contract over S3, local files and memory, opened by address."""
+"""Stores: one contract over S3, Cloud Storage, local files and memory, opened by address."""
 
 from __future__ import annotations
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import ConfigError, UnsupportedError
+from torchbucket.errors import ConfigError
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
 from torchbucket.store.request import Observer, RequestRecord
 from torchbucket.uri import ObjectURI
@@ -27,15 +27,14 @@ def open_store(uri: str | ObjectURI, config: StoreConfig | None = None, *, obser
     The store pickles as this call, without credentials and without the observer.
 
     Args:
-        uri: the root, such as ``s3://bucket``, ``file:///directory`` or ``memory://name``; or an object's
-            :class:`ObjectURI`, whose root is taken: ``location = ObjectURI.parse(text)``, then
+        uri: the root, such as ``s3://bucket``, ``gs://bucket``, ``file:///directory`` or ``memory://name``; or an
+            object's :class:`ObjectURI`, whose root is taken: ``location = ObjectURI.parse(text)``, then
             ``open_store(location).list(location.key)``.
         config: the settings; None means the defaults.
         observer: called with a record of every request over the network, on the store's own thread.
 
     Raises:
-        ConfigError: the text is no address, or that of an object.
-        UnsupportedError: no store for the scheme yet.
+        ConfigError: the text is no address, or that of an object; or a setting means nothing for the provider.
     """
     location = uri if isinstance(uri, ObjectURI) else _root(uri)
     settings = config if config is not None else StoreConfig()
@@ -51,12 +50,9 @@ def open_store(uri: str | ObjectURI, config: StoreConfig | None = None, *, obser
         from torchbucket.store.s3 import S3Store
 
         return S3Store(location, settings, observer=observer)
-    raise UnsupportedError(
-        f"{location.root}: this version has no store for gs:// addresses; it comes with the GCS store. "
-        "Use s3://, file:// or memory://",
-        operation="open_store",
-        uri=location.root,
-    )
+    from torchbucket.store.gcs import GcsStore
+
+    return GcsStore(location, settings, observer=observer)
 
 
 def _root(text: str) -> ObjectURI:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import fields
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, ObjectChangedError, StoreError
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter
 from torchbucket.uri import key_bytes
 
-__all__ = ["BaseStore", "BaseWriter", "byte_view", "check_key", "check_range", "check_same", "fit", "settled"]
+__all__ = [
+    "BaseStore",
+    "BaseWriter",
+    "byte_view",
+    "check_key",
+    "check_range",
+    "check_same",
+    "fit",
+    "refuse_fields",
+    "settled",
+]
+
+T = TypeVar("T")
 
 
 class BaseStore:
@@ -46,9 +59,16 @@ class BaseStore:
             future.cancel()
             raise
 
-    def write(self, key: str, data: bytes | bytearray | memoryview, *, if_absent: bool = False) -> ObjectInfo:
+    def write(
+        self,
+        key: str,
+        data: bytes | bytearray | memoryview,
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+    ) -> ObjectInfo:
         """Write a whole object from memory; it appears whole or not at all."""
-        with self.open_writer(key, if_absent=if_absent) as writer:
+        with self.open_writer(key, if_absent=if_absent, if_version=if_version) as writer:
             writer.write(data)
             return writer.close()
 
@@ -65,7 +85,7 @@ class BaseStore:
         """Begin a read; see the protocol."""
         raise NotImplementedError
 
-    def open_writer(self, key: str, *, if_absent: bool = False) -> ObjectWriter:
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:
         """Begin a streamed write; see the protocol."""
         raise NotImplementedError
 
@@ -189,25 +209,42 @@ def fit(target: memoryview, length: int) -> memoryview:
     return target[:length]
 
 
-def check_same(uri: str, info: ObjectInfo, *, size_bytes: int | None, version: str | None) -> None:
+def check_same(
+    uri: str, info: ObjectInfo, *, size_bytes: int | None, version: str | None, operation: str = "read"
+) -> None:
     """Raise ``ObjectChangedError`` unless the object found has the size and version that the reader counts on."""
     if size_bytes not in (None, info.size_bytes) or version not in (None, info.version):
         wanted = ", ".join(
             f"{name} {value}" for name, value in (("size", size_bytes), ("version", version)) if value is not None
         )
         raise ObjectChangedError(
-            f"read {uri}: expected {wanted}; found size {info.size_bytes}, version {info.version}: the object was "
-            "overwritten since; list or head it again",
-            operation="read",
+            f"{operation} {uri}: expected {wanted}; found size {info.size_bytes}, version {info.version}: the object "
+            "was overwritten since; list or head it again",
+            operation=operation,
             uri=uri,
         )
 
 
-def settled(work: Callable[[], ObjectData]) -> Future[ObjectData]:
+def settled(work: Callable[[], T]) -> Future[T]:
     """Do the work now and return it as a future that is done."""
-    future: Future[ObjectData] = Future()
+    future: Future[T] = Future()
     try:
         future.set_result(work())
     except Exception as error:  # noqa: BLE001  # handed to the caller by the future
         future.set_exception(error)
     return future
+
+
+def refuse_fields(config: StoreConfig, uri: str, meaningless: Mapping[str, str]) -> None:
+    """Raise ``ConfigError`` where a setting was given that the provider does not know.
+
+    Args:
+        config: the settings.
+        uri: the bucket's address.
+        meaningless: fields, and what to do instead.
+    """
+    for field in fields(config):
+        if field.name in meaningless and getattr(config, field.name) != field.default:
+            raise ConfigError(
+                f"StoreConfig.{field.name} means nothing for {uri}: {meaningless[field.name]}; leave it out"
+            )

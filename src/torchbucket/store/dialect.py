@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import repeat
 from typing import Protocol
 
+from torchbucket.store.conditions import Condition
 from torchbucket.store.operation import Answer, Operation, Request
 from torchbucket.store.protocol import ObjectInfo, OpenUpload
 
@@ -13,10 +17,32 @@ __all__ = ["Dialect", "ListPage", "UploadPage", "UploadedPart"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListPage:
-    """One page of a listing, and how to ask for the next: None at the end."""
+    """One page of a listing in columns of equal length, and how to ask for the next: None at the end.
 
-    objects: list[ObjectInfo]
+    ``modified`` holds the times of the last change as the server wrote them, in ISO 8601; it is empty where they were
+    not asked for.
+    """
+
+    keys: list[str]
+    sizes_bytes: list[int]
+    versions: list[str | None]
     next_token: str | None
+    modified: list[str] = field(default_factory=list)
+
+    def infos(self) -> Iterator[ObjectInfo]:
+        """Yield the objects one by one."""
+        times = map(_seconds, self.modified) if self.modified else repeat(None)
+        for key, size_bytes, version, modified_s in zip(
+            self.keys, self.sizes_bytes, self.versions, times, strict=False
+        ):
+            yield ObjectInfo(key=key, size_bytes=size_bytes, version=version, last_modified_s=modified_s)
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +79,13 @@ class Dialect(Protocol):
     most_parts: int
     """The most parts of an upload."""
 
+    conditional_uploads: bool
+    """Whether the completion of an upload can depend on what the key holds. Where it cannot, the upload goes to another
+    key, and is composed from there on the condition."""
+
+    most_sources: int
+    """The most objects that one request composes; 0 where the provider has no such request."""
+
     def prepare(self) -> None:
         """Find credentials and endpoint, on the caller's thread, since that may ask the network."""
         ...
@@ -73,6 +106,10 @@ class Dialect(Protocol):
         """Ask for an object's description."""
         ...
 
+    def delete_request(self, key: str, condition: Condition) -> Request:
+        """Ask for an object's removal on a condition."""
+        ...
+
     def info(self, key: str, answer: Answer, size_bytes: int) -> ObjectInfo:
         """Read an object's description from the headers of an answer."""
         ...
@@ -85,12 +122,12 @@ class Dialect(Protocol):
         """Describe an object."""
         ...
 
-    def put_object(self, key: str, body: memoryview, *, if_absent: bool) -> Operation[ObjectInfo]:
+    def put_object(self, key: str, body: memoryview, *, condition: Condition | None) -> Operation[ObjectInfo]:
         """Write an object in one request."""
         ...
 
-    def delete_object(self, key: str) -> Operation[None]:
-        """Remove an object."""
+    def delete_object(self, key: str, *, condition: Condition | None) -> Operation[None]:
+        """Remove an object; there being none is no error, on a condition either."""
         ...
 
     def copy_object(self, source: ObjectInfo, target_key: str) -> Operation[ObjectInfo]:
@@ -116,9 +153,18 @@ class Dialect(Protocol):
         ...
 
     def complete_upload(
-        self, key: str, upload_id: str, parts: list[UploadedPart], *, if_absent: bool
+        self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
-        """Publish an upload. It succeeds also where the server did so and its answer was lost."""
+        """Publish an upload. It succeeds also where the server did so and its answer was lost.
+
+        A condition is given only where ``conditional_uploads`` says so.
+        """
+        ...
+
+    def compose_objects(
+        self, sources: Sequence[ObjectInfo], target_key: str, *, condition: Condition | None
+    ) -> Operation[ObjectInfo]:
+        """Join from 1 to ``most_sources`` objects, each pinned to its version, into one."""
         ...
 
     def abort_upload(self, key: str, upload_id: str) -> Operation[None]:

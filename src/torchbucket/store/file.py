@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import secrets
 import shutil
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from io import BufferedWriter, FileIO
+from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import (
-    NotFoundError,
-    StoreError,
-    UnsupportedError,
-)
-from torchbucket.store.base import BaseStore, BaseWriter, check_key, check_range, check_same, fit
+from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
+from torchbucket.store.base import BaseStore, check_key, check_range, check_same, fit
+from torchbucket.store.conditions import condition_of
 from torchbucket.store.file_errors import explained
 from torchbucket.store.file_listing import TEMPORARY_PREFIX, list_files
+from torchbucket.store.file_writer import FileWriter, check_condition, described, locked
 from torchbucket.store.forking import renew_after_fork
-from torchbucket.store.protocol import ObjectData, ObjectInfo, OpenUpload
-from torchbucket.uri import ObjectURI
+from torchbucket.store.list_page import page_of
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
+from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["FileStore"]
+
+T = TypeVar("T")
 
 # Threads that read ahead of a disk. Source: NVMe and page cache are saturated by far fewer; more only cost memory.
 _READERS: Final = 16
@@ -36,7 +36,8 @@ _READERS: Final = 16
 class FileStore(BaseStore):
     """A store of files, with an object store's meaning: an object appears whole or not at all.
 
-    A write goes to a temporary file in the same directory, is flushed to the device and renamed. A key is a relative
+    A write goes to a temporary file in the same directory, is flushed to the device and renamed, under a lock of the
+    directory, which makes conditions sure among all processes that use this store. A key is a relative
     path; one that a file system cannot hold (an empty, ``.`` or ``..`` segment, a NUL, a name above 255 bytes, a file
     and a directory of the same name) is refused with ``UnsupportedError``, and so is a link that leads out of the root
     or to a directory, when it is read and when it is listed. The file system should tell names apart by their bytes;
@@ -60,7 +61,18 @@ class FileStore(BaseStore):
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the files under a prefix; those written or removed meanwhile may or may not be among them."""
         for key, found in list_files(self._real_root, self.uri, prefix, start_after=start_after):
-            yield _described(key, found)
+            yield described(key, found)
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        """Begin to list one page on one of the store's threads; each page reads the directories anew."""
+        key_bytes(prefix)
+        limit = self._config.list_page_size
+
+        def work() -> ListedPage:
+            infos = islice(self.list(prefix, start_after=start_after), limit + 1)
+            return page_of(list(infos), limit, start_after)
+
+        return self._submit(work)
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one file."""
@@ -69,7 +81,7 @@ class FileStore(BaseStore):
             found = Path(path).stat()
             if not stat.S_ISREG(found.st_mode):
                 raise FileNotFoundError
-            return _described(key, found)
+            return described(key, found)
 
     def submit_read(
         self,
@@ -84,11 +96,14 @@ class FileStore(BaseStore):
         """Begin a read on one of the store's threads; one opened file serves the whole of it."""
         check_key(key)
         target = check_range(start, stop, size_bytes, into)
+        return self._submit(partial(self._read, key, start, stop, target, size_bytes, version))
+
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
         with self._lock:
             if self._pool is None:
                 workers = min(self._config.concurrency, _READERS)
                 self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
-            return self._pool.submit(self._read, key, start, stop, target, size_bytes, version)
+            return self._pool.submit(work)
 
     def _read(
         self,
@@ -106,7 +121,7 @@ class FileStore(BaseStore):
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
                     raise FileNotFoundError
-                info = _described(key, found)
+                info = described(key, found)
                 check_same(self.address(key), info, size_bytes=size_bytes, version=version)
                 length = max(0, min(info.size_bytes, info.size_bytes if stop is None else stop) - start)
                 data: bytes | memoryview
@@ -117,21 +132,24 @@ class FileStore(BaseStore):
                     _read_into(descriptor, start, data)
                 # A file that something rewrote in place, not by renaming, has another time or size now.
                 check_same(
-                    self.address(key), _described(key, os.fstat(descriptor)), size_bytes=None, version=info.version
+                    self.address(key), described(key, os.fstat(descriptor)), size_bytes=None, version=info.version
                 )
             finally:
                 os.close(descriptor)
         return ObjectData(info=info, start=start, data=data)
 
-    def open_writer(self, key: str, *, if_absent: bool = False) -> _FileWriter:
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> FileWriter:
         """Begin a write to a temporary file beside the target."""
-        return _FileWriter(self, key, if_absent)
+        condition = condition_of(if_absent, if_version)
+        return FileWriter(self.address(key), key, self._path(key, follow=False), condition, self._prune)
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
         """Remove a file if it is there, and the directories that are empty then."""
-        path = self._path(key, follow=False)
+        path, uri, condition = self._path(key, follow=False), self.address(key), condition_of(False, if_version)
         try:
-            with explained("delete", self.address(key)):
+            with explained("delete", uri), locked(Path(path).parent, uri, needed=condition is not None):
+                if condition is not None and os.path.lexists(path):
+                    check_condition("delete", uri, path, key, condition)
                 Path(path).unlink()
         except NotFoundError:
             return
@@ -139,12 +157,24 @@ class FileStore(BaseStore):
 
     def copy(self, source_key: str, target_key: str) -> ObjectInfo:
         """Copy a file through a temporary, so that the target appears whole."""
-        source = self._path(source_key)
-        with explained("copy", self.address(source_key)), Path(source).open("rb") as reader:
-            writer = _FileWriter(self, target_key, False)
-            with writer:
-                shutil.copyfileobj(reader, writer.file, 1 << 20)
-                return writer.close()
+        return self._join("copy", [ObjectInfo(key=source_key, size_bytes=0)], target_key)
+
+    def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        """Join files through a temporary, so that the target appears whole."""
+        return self._join("compose", sources, target_key)
+
+    def _join(self, operation: str, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        with self.open_writer(target_key) as writer:
+            for source in sources:
+                uri = self.address(source.key)
+                with explained(operation, uri), Path(self._path(source.key)).open("rb") as reader:
+                    before = described(source.key, os.fstat(reader.fileno()))
+                    check_same(uri, before, size_bytes=None, version=source.version, operation=operation)
+                    shutil.copyfileobj(reader, writer.file, 1 << 20)
+                    # Something that rewrote the file in place, not by renaming, changed its time or size.
+                    after = described(source.key, os.fstat(reader.fileno()))
+                    check_same(uri, after, size_bytes=None, version=before.version, operation=operation)
+            return writer.close()
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
         """Yield the temporary files of writes in progress and of writers that were killed.
@@ -211,83 +241,6 @@ class FileStore(BaseStore):
             except OSError:
                 return
             directory = directory.parent
-
-
-class _FileWriter(BaseWriter):
-    def __init__(self, store: FileStore, key: str, if_absent: bool) -> None:
-        super().__init__(store.address(key))
-        self._store, self._key, self._if_absent = store, key, if_absent
-        self._path = store._path(key, follow=False)
-        self._temporary: str | None = None
-        self._pid = os.getpid()
-        with explained("write", store.address(key)):
-            if Path(self._path).is_dir():
-                raise IsADirectoryError
-            self.file, self._temporary = _temporary_beside(self._path)
-
-    def _write(self, view: memoryview) -> None:
-        with explained("write", self._store.address(self._key)):
-            self.file.write(view)
-
-    def _publish(self) -> ObjectInfo:
-        assert self._temporary is not None
-        with explained("write", self._store.address(self._key)):
-            self.file.flush()
-            os.fsync(self.file.fileno())
-            found = os.fstat(self.file.fileno())
-            self.file.close()
-            if self._if_absent:
-                # A link, unlike a rename, fails where the name exists.
-                os.link(self._temporary, self._path)
-                Path(self._temporary).unlink()
-            else:
-                Path(self._temporary).replace(self._path)
-            self._temporary = None
-            return _described(self._key, found)
-
-    def _discard(self) -> None:
-        self.file.close()
-        temporary, self._temporary = self._temporary, None
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-            self._store._prune(Path(temporary).parent)
-
-    def __del__(self) -> None:
-        # A forked child holds a copy of its parent's writer, whose file is not the child's to remove.
-        if getattr(self, "_temporary", None) is not None and self._pid == os.getpid():
-            self.abort()
-
-
-def _temporary_beside(path: str) -> tuple[BufferedWriter, str]:
-    """Create a temporary file in the directory of ``path``, which is made where it is missing."""
-    directory, name = os.path.split(path)
-    while True:
-        try:
-            Path(directory).mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from None
-        temporary = f"{directory}/{TEMPORARY_PREFIX}{secrets.token_hex(4)}-{_cut(name, 229)}"
-        try:
-            # Not the tempfile module's: its files are the owner's alone, an object has the mode that the umask says.
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:
-            continue  # A delete elsewhere took the directory, empty then, between the two calls.
-        except FileExistsError:
-            continue
-        return BufferedWriter(FileIO(descriptor, "wb"), 1 << 20), temporary
-
-
-def _cut(name: str, most_bytes: int) -> str:
-    return name.encode()[:most_bytes].decode(errors="ignore")
-
-
-def _described(key: str, found: os.stat_result) -> ObjectInfo:
-    return ObjectInfo(
-        key=key,
-        size_bytes=found.st_size,
-        version=f"{found.st_ino:x}-{found.st_size:x}-{found.st_mtime_ns:x}",
-        last_modified_s=found.st_mtime,
-    )
 
 
 def _read_bytes(descriptor: int, start: int, length: int) -> bytes:

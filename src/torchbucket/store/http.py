@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from torchbucket.config import MIB, StoreConfig
-from torchbucket.errors import StoreError
+from torchbucket.errors import UnsupportedError
 from torchbucket.store.base import BaseStore, byte_view, check_key, check_range
+from torchbucket.store.composition import compose_many
+from torchbucket.store.conditions import condition_of
 from torchbucket.store.dialect import Dialect, ListPage
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.large_read import LargeRead
+from torchbucket.store.list_page import PageRequest, check_keys, wrong_listing
 from torchbucket.store.operation import Operation
 from torchbucket.store.part_buffers import PartBuffers
 from torchbucket.store.part_upload import copy_in_parts, write_from_memory
 from torchbucket.store.part_writer import PartWriter, abort_open_writers
-from torchbucket.store.protocol import ObjectData, ObjectInfo, OpenUpload
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
 from torchbucket.store.range_read import RangeRead
 from torchbucket.store.request import Observer
 from torchbucket.store.transport import Transport, close_all
@@ -59,32 +62,38 @@ class HttpStore(BaseStore):
             StoreError: a page repeats or goes backward; a wrong or endless listing is never returned.
         """
         key_bytes(prefix)
-        last = key_bytes(start_after)
-        tokens: set[str] = set()
+        key_bytes(start_after)
+        last, tokens = start_after, set[str]()
         page = self._ask(self._dialect.list_page(prefix, start_after=start_after, token=None))
         while True:
             following: Operation[ListPage] | None = None
             if page.next_token is not None:
                 if page.next_token in tokens:
-                    raise self._wrong_listing(prefix, "the server repeats a page's token")
+                    raise wrong_listing(self.address(prefix), "the server repeats a page's token")
                 tokens.add(page.next_token)
                 following = self._dialect.list_page(prefix, start_after=start_after, token=page.next_token)
                 self._dialect.prepare()
                 self._transport.submit((following,))
             try:
-                for info in page.objects:
-                    name = info.key.encode()
-                    if name <= last or not info.key.startswith(prefix):
-                        raise self._wrong_listing(prefix, f"{info.key!r} came after {last!r}")
-                    last = name
-                    yield info
+                check_keys(page.keys, prefix=prefix, after=last, uri=self.address(prefix))
+                yield from page.infos()
             except BaseException:
                 if following is not None:
                     self._transport.drop((following,))
                 raise
             if following is None:
                 return
+            last = page.keys[-1] if page.keys else last
             page = following.future.result()
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        """Begin to list one page; pages are asked for by key, so any number of them can be on the way at once."""
+        key_bytes(prefix)
+        key_bytes(start_after)
+        self._dialect.prepare()
+        request = PageRequest(self._dialect, prefix, start_after)
+        self._transport.submit((request,))
+        return request.future
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
@@ -133,36 +142,45 @@ class HttpStore(BaseStore):
         self._transport.submit((read,))
         return read.future
 
-    def open_writer(self, key: str, *, if_absent: bool = False) -> PartWriter:
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> PartWriter:
         """Begin a streamed write; nothing is sent before the first part is full."""
         check_key(key)
+        condition = condition_of(if_absent, if_version)
         self._dialect.prepare()
         return PartWriter(
             self._transport,
             self._dialect,
             self._buffers,
             key,
-            if_absent=if_absent,
+            condition=condition,
             first_bytes=self._config.part_size_bytes,
         )
 
-    def write(self, key: str, data: bytes | bytearray | memoryview, *, if_absent: bool = False) -> ObjectInfo:
+    def write(
+        self,
+        key: str,
+        data: bytes | bytearray | memoryview,
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+    ) -> ObjectInfo:
         """Write an object from memory, without a copy of it; do not change ``data`` meanwhile."""
         check_key(key)
+        condition = condition_of(if_absent, if_version)
         self._dialect.prepare()
         return write_from_memory(
             self._transport,
             self._dialect,
             key,
             byte_view(data),
-            if_absent=if_absent,
+            condition=condition,
             part_bytes=self._config.part_size_bytes,
         )
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
         """Remove an object."""
         check_key(key)
-        self._ask(self._dialect.delete_object(key))
+        self._ask(self._dialect.delete_object(key, condition=condition_of(False, if_version)))
 
     def copy(self, source_key: str, target_key: str) -> ObjectInfo:
         """Copy an object on the server's side, in parts where it is too large for one request."""
@@ -172,6 +190,20 @@ class HttpStore(BaseStore):
         if source.size_bytes <= self._dialect.largest_copy_bytes:
             return self._ask(self._dialect.copy_object(source, target_key))
         return copy_in_parts(self._transport, self._dialect, source, target_key, part_bytes=_COPY_PART_BYTES)
+
+    def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        """Join objects into one on the server's side."""
+        check_key(target_key)
+        for source in sources:
+            check_key(source.key)
+        if not self._dialect.most_sources:
+            raise UnsupportedError(
+                f"compose {self.address(target_key)}: the provider joins no objects into one; write the object anew",
+                operation="compose_object",
+                uri=self.address(target_key),
+            )
+        self._dialect.prepare()
+        return compose_many(self._transport, self._dialect, sources, target_key)
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
         """Yield the uploads left open under a prefix."""
@@ -185,7 +217,7 @@ class HttpStore(BaseStore):
             if (
                 marker is not None and key_bytes(page.next_marker[0]) < key_bytes(marker[0])
             ) or page.next_marker == marker:
-                raise self._wrong_listing(prefix, "the server repeats a page of open uploads")
+                raise wrong_listing(self.address(prefix), "the server repeats a page of open uploads")
             marker = page.next_marker
 
     def abort_upload(self, upload: OpenUpload) -> None:
@@ -200,14 +232,6 @@ class HttpStore(BaseStore):
     def _ask(self, operation: Operation[T]) -> T:
         self._dialect.prepare()
         return self._transport.run(operation)
-
-    def _wrong_listing(self, prefix: str, what: str) -> StoreError:
-        return StoreError(
-            f"list {self.address(prefix)}: {what}; the listing would be wrong or endless. The server, or a cache "
-            "before it, is at fault",
-            operation="list_objects",
-            uri=self.address(prefix),
-        )
 
 
 def _at_exit() -> None:

@@ -6,15 +6,17 @@ import itertools
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import NotFoundError, PreconditionFailedError
+from torchbucket.errors import NotFoundError
 from torchbucket.store.base import BaseStore, BaseWriter, check_key, check_range, check_same, fit, settled
+from torchbucket.store.conditions import Condition, condition_of, unmet
 from torchbucket.store.forking import renew_after_fork
-from torchbucket.store.protocol import ObjectData, ObjectInfo, OpenUpload
+from torchbucket.store.list_page import page_of
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
 from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["MemoryStore"]
@@ -55,18 +57,31 @@ class MemoryStore(BaseStore):
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects under a prefix as they were when the listing began."""
+        yield from self._infos(prefix, start_after, None)
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        """List one page at once; the future is done."""
+        limit = self._config.list_page_size
+
+        def work() -> ListedPage:
+            return page_of(self._infos(prefix, start_after, limit + 1), limit, start_after)
+
+        return settled(work)
+
+    def _infos(self, prefix: str, start_after: str, limit: int | None) -> list[ObjectInfo]:
         bucket, first = self._bucket, max(key_bytes(prefix), key_bytes(start_after))
+        found: list[ObjectInfo] = []
         with bucket.lock:
             if bucket.order is None:
                 bucket.order = sorted((key_bytes(key), key) for key in bucket.objects)
             order = bucket.order
-            found = []
-            for _, key in itertools.islice(order, bisect_left(order, (first, "")), None):
-                if not key.startswith(prefix):
+            for index in range(bisect_left(order, (first, "")), len(order)):
+                key = order[index][1]
+                if not key.startswith(prefix) or len(found) == limit:
                     break
                 if key != start_after:
                     found.append(bucket.objects[key].info)
-        yield from found
+        return found
 
     def head(self, key: str) -> ObjectInfo:
         """Describe one object."""
@@ -98,22 +113,40 @@ class MemoryStore(BaseStore):
 
         return settled(work)
 
-    def open_writer(self, key: str, *, if_absent: bool = False) -> _MemoryWriter:
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> _MemoryWriter:
         """Begin a write; its content is held aside until it is closed."""
         check_key(key)
-        return _MemoryWriter(self, key, if_absent)
+        return _MemoryWriter(self, key, condition_of(if_absent, if_version))
 
-    def delete(self, key: str) -> None:
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
         """Remove an object if it is there."""
         check_key(key)
+        condition = condition_of(False, if_version)
         with self._bucket.lock:
-            if self._bucket.objects.pop(key, None) is not None:
-                self._bucket.order = None
+            held = self._bucket.objects.get(key)
+            if held is None:
+                return
+            if condition is not None and held.info.version != condition.version:
+                raise unmet("delete", self.address(key), condition)
+            del self._bucket.objects[key]
+            self._bucket.order = None
 
     def copy(self, source_key: str, target_key: str) -> ObjectInfo:
         """Copy an object; the two share their immutable bytes."""
         check_key(target_key)
-        return self._put(target_key, self._get(source_key, "copy").data, if_absent=False)
+        return self._put(target_key, self._get(source_key, "copy").data, None)
+
+    def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        """Join objects into one."""
+        check_key(target_key)
+        pieces = []
+        for source in sources:
+            held = self._get(source.key, "compose")
+            check_same(
+                self.address(source.key), held.info, size_bytes=None, version=source.version, operation="compose"
+            )
+            pieces.append(held.data)
+        return self._put(target_key, b"".join(pieces), None)
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
         """Yield nothing: a write that is not closed is seen by its writer alone."""
@@ -138,34 +171,30 @@ class MemoryStore(BaseStore):
             )
         return held
 
-    def _put(self, key: str, data: bytes, *, if_absent: bool) -> ObjectInfo:
+    def _put(self, key: str, data: bytes, condition: Condition | None) -> ObjectInfo:
         bucket = self._bucket
         info = ObjectInfo(key=key, size_bytes=len(data), version=str(next(_versions)), last_modified_s=time.time())
         with bucket.lock:
-            if key not in bucket.objects:
+            held = bucket.objects.get(key)
+            if condition is not None and condition.version != (None if held is None else held.info.version):
+                raise unmet("write", self.address(key), condition)
+            if held is None:
                 bucket.order = None
-            elif if_absent:
-                raise PreconditionFailedError(
-                    f"write {self.address(key)}: the object exists and if_absent was asked for; delete it or write "
-                    "without if_absent",
-                    operation="write",
-                    uri=self.address(key),
-                )
             bucket.objects[key] = _Held(info, data)
         return info
 
 
 class _MemoryWriter(BaseWriter):
-    def __init__(self, store: MemoryStore, key: str, if_absent: bool) -> None:
+    def __init__(self, store: MemoryStore, key: str, condition: Condition | None) -> None:
         super().__init__(store.address(key))
-        self._store, self._key, self._if_absent = store, key, if_absent
+        self._store, self._key, self._condition = store, key, condition
         self._buffer = bytearray()
 
     def _write(self, view: memoryview) -> None:
         self._buffer += view
 
     def _publish(self) -> ObjectInfo:
-        info = self._store._put(self._key, bytes(self._buffer), if_absent=self._if_absent)
+        info = self._store._put(self._key, bytes(self._buffer), self._condition)
         self._buffer = bytearray()
         return info
 

@@ -7,9 +7,11 @@ from concurrent.futures import Future, wait
 from typing import Final
 
 from torchbucket.config import MIB
+from torchbucket.store.conditions import Condition
 from torchbucket.store.dialect import Dialect, UploadedPart
 from torchbucket.store.operation import Operation
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.temporary_objects import remove_temporaries, temporary_key
 from torchbucket.store.transport import Transport
 
 __all__ = ["PartUpload", "copy_in_parts", "write_from_memory"]
@@ -21,13 +23,20 @@ _CUT_TIMEOUT_S: Final = 30.0
 class PartUpload:
     """One upload and the parts of it that are on their way.
 
+    On a condition that the provider's completion does not take, the upload goes to a temporary key. What it makes there
+    is then composed to the key on the condition, and removed whatever happens.
+
     It keeps no part's memory: what has arrived is a number, a size and a tag. Its methods are called by one thread.
     """
 
-    def __init__(self, transport: Transport, dialect: Dialect, key: str) -> None:
+    def __init__(self, transport: Transport, dialect: Dialect, key: str, condition: Condition | None = None) -> None:
         self._transport = transport
         self._dialect = dialect
-        self._key = key
+        self._target_key = key
+        self._condition = condition
+        aside = condition is not None and not dialect.conditional_uploads
+        self._key = temporary_key(key) if aside else key
+        self._made_aside = False
         self._upload_id: str | None = None
         self._count = 0
         self._arrived: list[UploadedPart] = []
@@ -63,6 +72,7 @@ class PartUpload:
         """Make the next part's operation, to be handed to ``send``; raise what made an earlier part fail."""
         if self._failure is not None:
             raise self._failure
+        self._dialect.prepare()  # A write may last longer than the credentials that it began with.
         upload_id = self.begin()
         return self._count_in(self._dialect.upload_part(self._key, upload_id, self._count + 1, body))
 
@@ -93,7 +103,7 @@ class PartUpload:
         part.future.add_done_callback(self._settler(part))
         self._transport.submit((part,))
 
-    def complete(self, *, if_absent: bool) -> ObjectInfo:
+    def complete(self) -> ObjectInfo:
         """Wait for all parts and publish the object."""
         wait([part.future for part in tuple(self._pending)])
         # A future wakes its waiters before it calls back, so the last parts may still be about to be noted.
@@ -101,9 +111,24 @@ class PartUpload:
             self._settle_now(part)
         if self._failure is not None:
             raise self._failure
+        self._dialect.prepare()
         parts = sorted({part.number: part for part in self._arrived}.values(), key=lambda part: part.number)
-        info = self._transport.run(self._dialect.complete_upload(self._key, self.begin(), parts, if_absent=if_absent))
+        if self._key != self._target_key:
+            return self._complete_aside(parts)
+        completion = self._dialect.complete_upload(self._key, self.begin(), parts, condition=self._condition)
+        info = self._transport.run(completion)
         self._upload_id = None
+        return info
+
+    def _complete_aside(self, parts: list[UploadedPart]) -> ObjectInfo:
+        """Publish by way of the temporary key; where that fails, ``abort`` removes what is there."""
+        completion = self._dialect.complete_upload(self._key, self.begin(), parts, condition=None)
+        self._made_aside = True
+        made = self._transport.run(completion)
+        self._upload_id = None
+        publication = self._dialect.compose_objects([made], self._target_key, condition=self._condition)
+        info = self._transport.run(publication)
+        remove_temporaries(self._transport, self._dialect, [self._key])
         return info
 
     def _settle_now(self, operation: Operation[UploadedPart]) -> None:
@@ -119,12 +144,18 @@ class PartUpload:
         self._transport.drop(pending)
         wait([part.future for part in pending], timeout=_CUT_TIMEOUT_S)
         upload_id, self._upload_id = self._upload_id, None
-        if upload_id is None:
+        if upload_id is None and not self._made_aside:
             return
-        # A part that was cut after its last byte may be stored after the abort; a second abort removes it then.
-        # Source: S3 API Reference, AbortMultipartUpload.
-        for _ in range(2 if pending else 1):
-            self._transport.run(self._dialect.abort_upload(self._key, upload_id))
+        self._dialect.prepare()
+        try:
+            if upload_id is not None:
+                # A part that was cut after its last byte may be stored after the abort; a second abort removes it then.
+                # Source: S3 API Reference, AbortMultipartUpload.
+                for _ in range(2 if pending else 1):
+                    self._transport.run(self._dialect.abort_upload(self._key, upload_id))
+        finally:
+            if self._made_aside:
+                remove_temporaries(self._transport, self._dialect, [self._key])
 
     def abort_soon(self) -> None:
         """Cut the parts and have the abort sent, without waiting for either."""
@@ -135,22 +166,28 @@ class PartUpload:
 
 
 def write_from_memory(
-    transport: Transport, dialect: Dialect, key: str, data: memoryview, *, if_absent: bool, part_bytes: int
+    transport: Transport,
+    dialect: Dialect,
+    key: str,
+    data: memoryview,
+    *,
+    condition: Condition | None,
+    part_bytes: int,
 ) -> ObjectInfo:
     """Write an object straight from the caller's memory, which must not change meanwhile; in parts above one part.
 
     Atomic like a writer's: on any failure, an interrupt too, the upload is aborted.
     """
     if len(data) <= part_bytes:
-        return transport.run(dialect.put_object(key, data, if_absent=if_absent))
+        return transport.run(dialect.put_object(key, data, condition=condition))
     # In whole MiB, large enough for the provider's bound on the number of parts.
     least_bytes = -(-len(data) // dialect.most_parts)
     part_bytes = max(part_bytes, -(-least_bytes // MIB) * MIB)
-    upload = PartUpload(transport, dialect, key)
+    upload = PartUpload(transport, dialect, key, condition)
     try:
         for start in range(0, len(data), part_bytes):
             upload.send(upload.prepare_part(data[start : start + part_bytes]))
-        return upload.complete(if_absent=if_absent)
+        return upload.complete()
     except BaseException:
         upload.abort()
         raise
@@ -165,7 +202,7 @@ def copy_in_parts(
     try:
         for start in range(0, source.size_bytes, part_bytes):
             upload.send(upload.prepare_copy(source, start, min(start + part_bytes, source.size_bytes)))
-        return upload.complete(if_absent=False)
+        return upload.complete()
     except BaseException:
         upload.abort()
         raise

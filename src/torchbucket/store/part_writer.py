@@ -8,6 +8,7 @@ from typing import Final
 
 from torchbucket.errors import StoreError
 from torchbucket.store.base import BaseWriter
+from torchbucket.store.conditions import Condition
 from torchbucket.store.dialect import Dialect
 from torchbucket.store.part_buffers import PartBuffers
 from torchbucket.store.part_upload import PartUpload
@@ -46,7 +47,7 @@ class PartWriter(BaseWriter):
         buffers: PartBuffers,
         key: str,
         *,
-        if_absent: bool,
+        condition: Condition | None,
         first_bytes: int,
     ) -> None:
         super().__init__(dialect.address(key))
@@ -54,11 +55,11 @@ class PartWriter(BaseWriter):
         self._dialect = dialect
         self._buffers = buffers
         self._key = key
-        self._if_absent = if_absent
+        self._condition = condition
         self._first_bytes = first_bytes
         self._buffer: bytearray | None = None
         self._filled = 0
-        self._upload = PartUpload(transport, dialect, key)
+        self._upload = PartUpload(transport, dialect, key, condition)
         self._pid = os.getpid()
         self._left = False
         buffers.enter()
@@ -106,11 +107,11 @@ class PartWriter(BaseWriter):
         self._check_process()
         if not self._upload.begun:
             body = memoryview(self._buffer or b"")[: self._filled]
-            info = self._transport.run(self._dialect.put_object(self._key, body, if_absent=self._if_absent))
+            info = self._transport.run(self._dialect.put_object(self._key, body, condition=self._condition))
         else:
             if self._buffer is not None:
                 self._send()
-            info = self._upload.complete(if_absent=self._if_absent)
+            info = self._upload.complete()
         self._leave()
         return info
 

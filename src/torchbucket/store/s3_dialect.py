@@ -5,21 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import NotFoundError, TransportError
+from torchbucket.errors import NotFoundError, TransportError, UnsupportedError
+from torchbucket.store.conditions import Condition
 from torchbucket.store.dialect import ListPage, UploadedPart, UploadPage
+from torchbucket.store.http_dates import http_seconds
 from torchbucket.store.operation import Again, Answer, Call, Operation, Request
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.publication import ConditionalDelete
 from torchbucket.store.s3_access import Access
 from torchbucket.store.s3_errors import s3_failure
+from torchbucket.store.s3_listing import list_page
 from torchbucket.store.s3_publish import CompleteUpload, HeadObject, PutObject
-from torchbucket.store.s3_xml import MalformedAnswerError, completion, list_page, text_of, upload_page
+from torchbucket.store.s3_xml import MalformedAnswerError, completion, text_of, upload_page
 from torchbucket.store.sigv4 import EMPTY_SHA256, UNSIGNED_PAYLOAD, Signer, canonical_query
 
 __all__ = ["S3Dialect"]
@@ -40,6 +42,8 @@ class S3Dialect:
     largest_copy_bytes = 5 * _GIB
     largest_part_bytes = 5 * _GIB
     most_parts = 10_000
+    conditional_uploads = True
+    most_sources = 0
 
     def __init__(self, bucket: str, config: StoreConfig) -> None:
         self._bucket = bucket
@@ -102,7 +106,7 @@ class S3Dialect:
             key=key,
             size_bytes=size_bytes,
             version=headers.get("etag"),
-            last_modified_s=_http_seconds(headers.get("last-modified")),
+            last_modified_s=http_seconds(headers.get("last-modified")),
         )
 
     def failure(self, operation: str, key: str, answer: Answer) -> Exception:
@@ -125,19 +129,19 @@ class S3Dialect:
         """Describe an object."""
         return HeadObject(self, key)
 
-    def put_object(self, key: str, body: memoryview, *, if_absent: bool) -> Operation[ObjectInfo]:
+    def put_object(self, key: str, body: memoryview, *, condition: Condition | None) -> Operation[ObjectInfo]:
         """Write an object in one request."""
-        return PutObject(self, key, body, crc32_header(body), if_absent=if_absent)
+        return PutObject(self, key, body, crc32_header(body), condition=condition)
 
-    def put_request(self, key: str, body: memoryview, checksum: str, *, if_absent: bool) -> Request:
+    def put_request(self, key: str, body: memoryview, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
-        headers = {"x-amz-checksum-crc32": checksum, **self._encryption}
-        if if_absent:
-            headers["if-none-match"] = "*"
-        return self.request("PUT", key, headers=headers, body=body, once=if_absent and not body)
+        headers = {"x-amz-checksum-crc32": checksum, **self._encryption, **_condition_headers(condition)}
+        return self.request("PUT", key, headers=headers, body=body, once=condition is not None and not body)
 
-    def delete_object(self, key: str) -> Operation[None]:
+    def delete_object(self, key: str, *, condition: Condition | None) -> Operation[None]:
         """Remove an object; S3 answers 204 also where there is none."""
+        if condition is not None:
+            return ConditionalDelete(self, key, condition)
 
         def judge(answer: Answer) -> None:
             if answer.status in (200, 204):
@@ -148,6 +152,10 @@ class S3Dialect:
             raise failure
 
         return Call("delete_object", key, self.address(key), lambda: self.request("DELETE", key), judge)
+
+    def delete_request(self, key: str, condition: Condition) -> Request:
+        """Remove an object on a condition."""
+        return self.request("DELETE", key, headers=_condition_headers(condition))
 
     def copy_object(self, source: ObjectInfo, target_key: str) -> Operation[ObjectInfo]:
         """Copy an object of up to 5 GiB."""
@@ -246,16 +254,30 @@ class S3Dialect:
         return Call("copy_part", target_key, self.address(target_key), build, judge)
 
     def complete_upload(
-        self, key: str, upload_id: str, parts: list[UploadedPart], *, if_absent: bool
+        self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
         """Publish an upload."""
-        return CompleteUpload(self, key, upload_id, parts, if_absent=if_absent)
+        return CompleteUpload(self, key, upload_id, parts, condition=condition)
 
-    def complete_request(self, key: str, upload_id: str, parts: list[UploadedPart], *, if_absent: bool) -> Request:
+    def compose_objects(
+        self,
+        sources: Sequence[ObjectInfo],  # noqa: ARG002  # refused, whatever they are
+        target_key: str,
+        *,
+        condition: Condition | None,  # noqa: ARG002  # likewise
+    ) -> Operation[ObjectInfo]:
+        """Refuse: S3 has no such request, as ``most_sources`` says."""
+        raise UnsupportedError(
+            f"compose_object {self.address(target_key)}: S3 joins no objects into one; write the object anew",
+            operation="compose_object",
+            uri=self.address(target_key),
+        )
+
+    def complete_request(
+        self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
+    ) -> Request:
         """Name the parts that make the object."""
-        headers = {"content-type": "application/xml"}
-        if if_absent:
-            headers["if-none-match"] = "*"
+        headers = {"content-type": "application/xml", **_condition_headers(condition)}
         return self.request("POST", key, query={"uploadId": upload_id}, headers=headers, body=completion(parts))
 
     def abort_upload(self, key: str, upload_id: str) -> Operation[None]:
@@ -349,26 +371,12 @@ class S3Dialect:
         )
 
 
+def _condition_headers(condition: Condition | None) -> dict[str, str]:
+    if condition is None:
+        return {}
+    return {"if-none-match": "*"} if condition.version is None else {"if-match": condition.version}
+
+
 def crc32_header(body: memoryview) -> str:
     """The CRC-32 of a body as S3 writes it: base64 of four bytes, the highest first."""
     return base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
-
-
-_MONTHS: Final = {
-    name: number
-    for number, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), start=1)  # noqa: SIM905
-}
-
-
-@lru_cache(maxsize=1024)
-def _http_seconds(text: str | None) -> float | None:
-    """Seconds since the epoch of an HTTP date; by hand, since the standard parser costs as much as the signature."""
-    if text is None:
-        return None
-    try:
-        _, day, month, year, clock, _ = text.split(" ")
-        hour, minute, second = clock.split(":")
-        moment = datetime(int(year), _MONTHS[month], int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-    except (ValueError, KeyError):
-        return None
-    return moment.timestamp()

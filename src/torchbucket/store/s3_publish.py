@@ -1,8 +1,4 @@
-"""The operations of S3 that may need to look again: whether an object or bucket is there, and whether it is ours.
-
-When the answer to a write is lost, the write may have happened. Repeating a plain PUT is harmless. Completing an upload
-again finds no upload, and a conditional PUT finds its own object: both then read the object's tag and compare.
-"""
+"""The operations of S3 that may need to look again: whether an object or bucket is there, and whether it is ours."""
 
 from __future__ import annotations
 
@@ -10,10 +6,12 @@ import hashlib
 import re
 from typing import TYPE_CHECKING
 
-from torchbucket.errors import NotFoundError, PreconditionFailedError, StoreError
+from torchbucket.errors import NotFoundError, StoreError
+from torchbucket.store.conditions import Condition, unmet
 from torchbucket.store.dialect import UploadedPart
 from torchbucket.store.operation import Again, Answer, Onward, Operation, Request
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.publication import Publication
 from torchbucket.store.s3_xml import MalformedAnswerError, text_of
 
 if TYPE_CHECKING:
@@ -51,80 +49,58 @@ class HeadObject(Operation[ObjectInfo]):
         raise self._dialect.failure(self.name, self.key, answer)
 
 
-class _Publication(Operation[ObjectInfo]):
-    """A write that, where its answer was lost and a second try is refused, compares the object that is there."""
+class _S3Publication(Publication):
+    """A publication that looks by HEAD."""
 
-    def __init__(self, name: str, dialect: S3Dialect, key: str) -> None:
-        super().__init__(name, key, dialect.address(key))
+    def __init__(self, name: str, dialect: S3Dialect, key: str, condition: Condition | None) -> None:
+        super().__init__(name, key, dialect.address(key), condition)
         self._dialect = dialect
-        self._lost = False
-        self._refusal: StoreError | None = None
 
-    def build(self) -> Request:
-        """Write or, in the second step, describe what is there."""
-        if self._refusal is not None:
-            return self._dialect.head_request(self.key, checksums=True)
-        return self._write_request()
+    def _look_request(self) -> Request:
+        return self._dialect.head_request(self.key, checksums=True)
 
-    def finish(self, lines: list[bytes]) -> ObjectInfo:
-        """Return the description of what was written."""
-        answer = Answer(lines, self.body())
-        if self._refusal is None:
-            try:
-                return self._written(answer)
-            except Again as again:
-                # A server's error may hide that it did the work; being told to slow down does not.
-                self._lost = self._lost or again.error.status not in (429, 503)
-                raise
-            except (PreconditionFailedError, NotFoundError) as refusal:
-                if not self._lost or refusal.code == "NoSuchBucket":
-                    raise
-                self._refusal = refusal
-                raise Onward from refusal
+    def _found_ours(self, answer: Answer) -> ObjectInfo | None:
         if answer.status == 200:
             info = self._dialect.info(self.key, answer, int(answer.headers.get("content-length", "0")))
-            if self._is_ours(info, answer):
-                return info
-        elif answer.status != 404:
+            return info if self._is_ours(info, answer) else None
+        if answer.status != 404:
             failure = self._dialect.failure(self.name, self.key, answer)
             if isinstance(failure, Again):
                 raise failure
-        raise self._refusal
+        return None
 
-    def interrupted(self, lines: list[bytes]) -> Exception | None:
-        """Note that the answer was lost."""
-        self._lost = True
-        return super().interrupted(lines)
-
-    def _write_request(self) -> Request:
-        raise NotImplementedError
-
-    def _written(self, answer: Answer) -> ObjectInfo:
-        raise NotImplementedError
+    def _refused(self, failure: Exception) -> Exception:
+        # A key that must have a version and has no object at all is answered 404.
+        # Source: S3 user guide, "Add preconditions to S3 operations with conditional requests".
+        missing = isinstance(failure, NotFoundError) and failure.code in (None, "NoSuchKey")
+        if self._condition is not None and missing:
+            return unmet(self.name, self.uri, self._condition)
+        return super()._refused(failure)
 
     def _is_ours(self, info: ObjectInfo, answer: Answer) -> bool:
         raise NotImplementedError
 
 
-class PutObject(_Publication):
+class PutObject(_S3Publication):
     """Writes an object in one request.
 
-    With ``if_absent`` and a lost answer, an object that is there with the same size and checksum counts as written: a
+    On a condition and with a lost answer, an object that is there with the same size and checksum counts as written: a
     rival that wrote the very same bytes at the same moment cannot be told apart.
     """
 
-    def __init__(self, dialect: S3Dialect, key: str, body: memoryview, checksum: str, *, if_absent: bool) -> None:
-        super().__init__("put_object", dialect, key)
+    def __init__(
+        self, dialect: S3Dialect, key: str, body: memoryview, checksum: str, *, condition: Condition | None
+    ) -> None:
+        super().__init__("put_object", dialect, key, condition)
         self._body = body
         self._checksum = checksum
-        self._if_absent = if_absent
 
     def _write_request(self) -> Request:
-        return self._dialect.put_request(self.key, self._body, self._checksum, if_absent=self._if_absent)
+        return self._dialect.put_request(self.key, self._body, self._checksum, condition=self._condition)
 
     def _written(self, answer: Answer) -> ObjectInfo:
         if answer.status not in (200, 201, 204):
-            raise self._dialect.failure(self.name, self.key, answer)
+            raise self._refused(self._dialect.failure(self.name, self.key, answer))
         self._dialect.check_stored(self.name, self.key, answer, self._checksum)
         return self._dialect.info(self.key, answer, len(self._body))
 
@@ -138,19 +114,18 @@ class PutObject(_Publication):
         return stored == self._checksum
 
 
-class CompleteUpload(_Publication):
+class CompleteUpload(_S3Publication):
     """Publishes an upload; an answer of status 200 may still hold an error, or nothing."""
 
     def __init__(
-        self, dialect: S3Dialect, key: str, upload_id: str, parts: list[UploadedPart], *, if_absent: bool
+        self, dialect: S3Dialect, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> None:
-        super().__init__("complete_upload", dialect, key)
+        super().__init__("complete_upload", dialect, key, condition)
         self._upload_id = upload_id
         self._parts = parts
-        self._if_absent = if_absent
 
     def _write_request(self) -> Request:
-        return self._dialect.complete_request(self.key, self._upload_id, self._parts, if_absent=self._if_absent)
+        return self._dialect.complete_request(self.key, self._upload_id, self._parts, condition=self._condition)
 
     def _written(self, answer: Answer) -> ObjectInfo:
         size_bytes = sum(part.size_bytes for part in self._parts)
@@ -164,7 +139,7 @@ class CompleteUpload(_Publication):
                     raise Again(StoreError(message, operation=self.name, uri=self.uri, status=200)) from error
                 raise failure from error
             return ObjectInfo(key=self.key, size_bytes=size_bytes, version=tag)
-        raise self._dialect.failure(self.name, self.key, answer)
+        raise self._refused(self._dialect.failure(self.name, self.key, answer))
 
     def _is_ours(self, info: ObjectInfo, answer: Answer) -> bool:  # noqa: ARG002  # the tag says enough
         if info.size_bytes != sum(part.size_bytes for part in self._parts):
