@@ -12,100 +12,25 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import StoreError, TransportError
+from torchbucket.errors import StoreError, ThrottledError, TransportError
+from torchbucket.store.engine import Attempt, Engine, Events
 from torchbucket.store.fair_queue import FairQueue
 from torchbucket.store.forking import hold_during_fork
-from torchbucket.store.operation import Again, Onward, Operation, Request
-from torchbucket.store.request import Observer, RequestRecord
-from torchbucket.store.retry import Backoff
+from torchbucket.store.hedge_race import Hedges
+from torchbucket.store.hedging import HedgePolicy
+from torchbucket.store.operation import Again, Onward, Operation
+from torchbucket.store.pace import Pace
+from torchbucket.store.request import Observer
+from torchbucket.store.retry import Backoff, RetryBudget
 
-__all__ = ["Attempt", "Engine", "Events", "Loop"]
+__all__ = ["Loop"]
 
 _log = logging.getLogger("torchbucket.transport")
-
-Events: TypeAlias = "list[tuple[Any, int]]"
-"""What a selector returns: keys and masks."""
-
-
-class Attempt:
-    """A request on the way, and what has arrived of its answer."""
-
-    __slots__ = ("body_position", "lines", "operation", "request", "started_s")
-
-    def __init__(self, operation: Operation[Any], request: Request) -> None:
-        self.operation = operation
-        self.request = request
-        self.lines: list[bytes] = []
-        self.started_s = time.monotonic()
-        self.body_position = 0
-
-    def read_body(self, most_bytes: int) -> memoryview:
-        """Give the engine the next piece of the request's body; it copies the piece at once."""
-        position = self.body_position
-        piece = memoryview(self.request.body or b"")[position : position + most_bytes]
-        self.body_position = position + len(piece)
-        return piece
-
-
-class Engine(Protocol):
-    """Moves the bytes of requests. Only ``wake`` may be called from another thread than the loop's."""
-
-    timer_s: float | None
-    """When ``fire_timer`` is due, on the monotonic clock."""
-
-    @property
-    def busy(self) -> int:
-        """How many attempts are on their way."""
-        ...
-
-    def active(self) -> list[Attempt]:
-        """The attempts that are on their way."""
-        ...
-
-    def wake(self) -> None:
-        """End the present or next ``wait`` at once."""
-        ...
-
-    def wait(self, timeout_s: float | None) -> Events:
-        """Sleep until a connection is ready, someone wakes the engine, or the time is over."""
-        ...
-
-    def take(self, events: Events) -> None:
-        """Move what the events say is ready."""
-        ...
-
-    def fire_timer(self) -> None:
-        """Do what was due at ``timer_s``."""
-        ...
-
-    def begin(self, attempt: Attempt, left_s: float) -> None:
-        """Send a request, which may take ``left_s``."""
-        ...
-
-    def ended(self) -> Iterator[tuple[Attempt, Exception | None]]:
-        """Hand over the attempts that are over, with the failure of each; the caller calls ``rest`` for every one."""
-        ...
-
-    def record(self, attempt: Attempt, error: Exception | None) -> RequestRecord:
-        """Describe an attempt that is over and not yet at rest."""
-        ...
-
-    def rest(self, attempt: Attempt) -> None:
-        """Let go of an attempt that is over."""
-        ...
-
-    def cut(self, attempt: Attempt) -> None:
-        """Break off an attempt that is on its way, and let go of it."""
-        ...
-
-    def close(self) -> None:
-        """End all connections."""
-        ...
 
 
 class Loop:
@@ -118,6 +43,11 @@ class Loop:
         self._pid = os.getpid()
         self._backoff = Backoff(config.retry)
         self._list_backoff = Backoff(config.list_retry) if config.list_retry is not None else self._backoff
+        self._budget = RetryBudget()
+        self._pace = Pace()
+        # With a cap on the bandwidth it is the store itself that makes reads late.
+        hedged = config.hedge_share > 0 and config.bandwidth_bytes_per_s is None
+        self._hedges = Hedges(HedgePolicy(config.hedge_share), engine, self._cut) if hedged else None
         # Held whenever the thread is inside the engine. Reentrant: a callback on this thread may fork.
         self._gate = threading.RLock()
         self._inbox: deque[tuple[Operation[Any], ...]] = deque()
@@ -209,12 +139,24 @@ class Loop:
     def _wait_s(self) -> float | None:
         if self._inbox or self._search_dropped or self._stopping or self._deliveries:
             return 0.0
+        now_s = time.monotonic()
         due = [
             moment
-            for moment in (self._engine.timer_s, self._waiting[0][0] if self._waiting else None)
+            for moment in (
+                self._engine.timer_s,
+                self._waiting[0][0] if self._waiting else None,
+                self._hedges.due_s() if self._hedges is not None else None,
+                self._pace_due_s(now_s),
+            )
             if moment is not None
         ]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        return max(0.0, min(due) - now_s) if due else None
+
+    def _pace_due_s(self, now_s: float) -> float | None:
+        """When the next request may begin, where it is the pace that holds it up."""
+        if not self._pace.strained or not self._queue or self._engine.busy >= self._config.concurrency:
+            return None
+        return now_s + self._pace.wait_s(now_s)
 
     def _advance(self, events: Events) -> None:
         engine = self._engine
@@ -228,6 +170,8 @@ class Loop:
         while self._waiting and self._waiting[0][0] <= now_s:
             self._queue.add_first(heapq.heappop(self._waiting)[2])
         self._collect()
+        if self._hedges is not None:
+            self._hedge(self._hedges, now_s)
         self._start()
         # A request that was added is begun by the time-out that libcurl sets to now; a few rounds save as many waits.
         for _ in range(8):
@@ -237,12 +181,36 @@ class Loop:
             self._collect()
             self._start()
 
+    def _hedge(self, hedges: Hedges, now_s: float) -> None:
+        """Ask again for reads that are late, drop the second request of a race that is decided, end stand-stills."""
+        hedges.decide()
+        for twin in hedges.late(now_s, strained=self._pace.strained):
+            self._queue.add_first(twin)
+        for attempt in hedges.stalled(now_s):
+            operation = attempt.operation
+            owner = operation if operation.race is None else operation.race.operation
+            if attempt.over or owner.attempts >= self._backoff.config.max_attempts:
+                continue  # Without another attempt it is better to wait as long as stall_timeout_s allows.
+            self._engine.interrupt(attempt)
+            self._end(
+                attempt,
+                Again(
+                    TransportError(
+                        f"{operation.name} {operation.uri}: no byte came any more; asking again from where it stopped",
+                        operation=operation.name,
+                        uri=operation.uri,
+                    )
+                ),
+            )
+
     def _collect(self) -> None:
         for attempt, failure in self._engine.ended():
             self._end(attempt, failure)
 
     def _start(self) -> None:
         while self._engine.busy < self._config.concurrency:
+            if self._pace.strained and self._queue and self._pace.wait_s(time.monotonic()) > 0:
+                return
             operation = self._queue.pop()
             if operation is None:
                 return
@@ -262,62 +230,91 @@ class Loop:
             self._engine.begin(attempt, operation.deadline_s - now_s)
         except Exception as error:  # noqa: BLE001  # fails this operation, not the others
             self._reject(operation, error)
+            return
+        self._pace.begin(now_s)
+        if self._hedges is not None:
+            self._hedges.began(attempt)
 
     def _end(self, attempt: Attempt, failed: Exception | None) -> None:
+        attempt.over = True
         operation = attempt.operation
-        error: Exception | None = None
-        retry: Again | None = None
-        onward = False
+        failure: Exception | None = None
         result: Any = None
         try:
             if failed is not None:
                 raise operation.interrupted(attempt.lines) or failed
             result = operation.finish(attempt.lines)
-        except Onward:
-            onward = True
-        except Again as again:
-            retry, error = again, again.error
-        except Exception as failure:  # noqa: BLE001  # fails this operation, not the others
-            error = failure
-        if self._observer is not None:
-            record = self._engine.record(attempt, error)
-            self._deliveries.append(partial(self._observer, record))
+        except Exception as raised:  # noqa: BLE001  # fails this operation, not the others
+            failure = raised
+        self._account(attempt, failure)
         self._engine.rest(attempt)
-        if onward:
+        if operation.race is not None and self._hedges is not None:
+            meant = self._hedges.ended(attempt, result, failure)
+            if meant is None:
+                return
+            operation, result, failure = meant
+        if failure is None:
+            self._deliveries.append(partial(operation.future.set_result, result))
+        elif isinstance(failure, Onward):
             operation.attempts = 0
             self._queue.add_first(operation)
-        elif retry is not None:
-            self._try_again(operation, retry)
-        elif error is not None:
-            self._reject(operation, error)
+        elif isinstance(failure, Again):
+            self._try_again(operation, failure)
         else:
-            self._deliveries.append(lambda: operation.future.set_result(result))
+            self._reject(operation, failure)
+
+    def _account(self, attempt: Attempt, failure: Exception | None) -> None:
+        """Tell the policies and the observer of an attempt that is over."""
+        error = failure.error if isinstance(failure, Again) else None if isinstance(failure, Onward) else failure
+        if error is None:
+            self._budget.earn()
+            if self._hedges is not None:
+                self._hedges.learn(attempt)
+        if error is None or (isinstance(error, StoreError) and error.status is not None):
+            self._pace.answered(time.monotonic(), refused=isinstance(error, ThrottledError))
+        if self._observer is not None:
+            self._deliveries.append(partial(self._observer, self._engine.record(attempt, error)))
+
+    def _cut(self, attempt: Attempt) -> None:
+        """Break an attempt off that another one stands in for."""
+        attempt.over = True
+        self._engine.interrupt(attempt)
+        if self._hedges is not None and not (attempt.lines or attempt.hedge or attempt.operation.dropped):
+            self._hedges.learn(attempt, time.monotonic())
+        if self._observer is not None:
+            self._deliveries.append(partial(self._observer, self._engine.record(attempt, None, cut=True)))
+        self._engine.rest(attempt)
 
     def _try_again(self, operation: Operation[Any], again: Again) -> None:
         backoff = self._backoff_of(operation)
-        delay_s = backoff.delay_s(operation.attempts, again.after_s)
-        due_s = time.monotonic() + delay_s
+        config = backoff.config
         if operation.dropped:
             self._reject(operation, _given_up(operation))
-        elif operation.attempts >= backoff.config.max_attempts:
+            return
+        if operation.attempts >= config.max_attempts:
             self._reject(operation, again.error, f"gave up after {operation.attempts} attempts")
-        elif operation.deadline_s is not None and due_s >= operation.deadline_s:
-            limit_s = backoff.config.deadline_s
+            return
+        now_s = time.monotonic()
+        refused = isinstance(again.error, ThrottledError)
+        delay_s = backoff.delay_s(operation.attempts, refused=refused, asked_s=again.after_s)
+        if not refused:  # Those are bounded by the pace of all requests.
+            delay_s = max(delay_s, self._budget.take_s(now_s, config.maximum_s))
+        if operation.deadline_s is not None and now_s + delay_s >= operation.deadline_s:
             self._reject(
                 operation,
                 again.error,
-                f"gave up after {operation.attempts} attempts: deadline_s is {limit_s:g}",
+                f"gave up after {operation.attempts} attempts: deadline_s is {config.deadline_s:g}",
             )
-        else:
-            _log.debug(
-                "%s %s: attempt %d failed, next in %.3f s: %s",
-                operation.name,
-                operation.uri,
-                operation.attempts,
-                delay_s,
-                again.error,
-            )
-            heapq.heappush(self._waiting, (due_s, next(self._numbers), operation))
+            return
+        _log.debug(
+            "%s %s: attempt %d failed, next in %.3f s: %s",
+            operation.name,
+            operation.uri,
+            operation.attempts,
+            delay_s,
+            again.error,
+        )
+        heapq.heappush(self._waiting, (now_s + delay_s, next(self._numbers), operation))
 
     def _backoff_of(self, operation: Operation[Any]) -> Backoff:
         return self._list_backoff if operation.name.startswith("list_") else self._backoff
@@ -338,9 +335,14 @@ class Loop:
 
     def _cut_dropped(self) -> None:
         for attempt in self._engine.active():
-            if attempt.operation.dropped:
-                self._engine.cut(attempt)
-                self._reject(attempt.operation, _given_up(attempt.operation))
+            race = attempt.operation.race
+            operation = attempt.operation if race is None else race.operation
+            if operation.dropped and not attempt.over:
+                if race is not None and self._hedges is not None:
+                    self._hedges.end(race)
+                if not attempt.over:
+                    self._cut(attempt)
+                self._reject(operation, _given_up(operation))
         for item in [item for item in self._waiting if item[2].dropped]:
             self._waiting.remove(item)
             self._reject(item[2], _given_up(item[2]))
@@ -348,11 +350,13 @@ class Loop:
 
     def _fail_all(self, failure: BaseException | None) -> None:
         """Fail whatever is left, so that nobody waits for a thread that has ended."""
-        left = [attempt.operation for attempt in self._engine.active()]
-        left += self._queue
-        left += [item[2] for item in self._waiting]
+        found = [attempt.operation for attempt in self._engine.active()]
+        found += self._queue
+        found += [item[2] for item in self._waiting]
         while self._inbox:
-            left += self._inbox.popleft()
+            found += self._inbox.popleft()
+        # Once each: of an operation with two requests, its twin is not waited for.
+        left = dict.fromkeys(one if one.race is None else one.race.operation for one in found)
         why = (
             "the store was closed meanwhile; open it again" if failure is None else f"the transport failed: {failure!r}"
         )

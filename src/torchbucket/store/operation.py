@@ -7,11 +7,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from torchbucket.errors import StoreError, TransportError
 
-__all__ = ["Again", "Answer", "Call", "Onward", "Operation", "Request", "Sink", "StoreFuture"]
+if TYPE_CHECKING:
+    from torchbucket.store.hedge_race import Race
+
+__all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink", "StoreFuture"]
 
 T = TypeVar("T")
 
@@ -60,7 +63,10 @@ class Answer:
         for line in lines[first + 1 :]:
             name, separator, value = line.partition(b":")
             if separator:
-                self.headers[name.decode("latin-1").lower()] = value.strip().decode("latin-1")
+                field, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
+                # A repeated field is one list. Cloud Storage sends x-goog-hash twice. Source: RFC 9110, section 5.3.
+                before = self.headers.get(field)
+                self.headers[field] = text if before is None else f"{before}, {text}"
         self.body = body
 
 
@@ -126,6 +132,9 @@ class Operation(Generic[T]):
         uri: the object's address, for messages.
     """
 
+    race: Race | None = None
+    """The two requests for this operation's answer, while there are two."""
+
     def __init__(self, name: str, key: str, uri: str) -> None:
         self.name = name
         self.key = key
@@ -158,6 +167,18 @@ class Operation(Generic[T]):
     def interrupted(self, lines: list[bytes]) -> Exception | None:  # noqa: ARG002  # as above
         """Note that the attempt broke off, perhaps inside the body; return an error where the sink ended it."""
         return None
+
+
+class HedgedOperation(Operation[T]):
+    """An operation that may be asked for a second time while its first request is on the way; see ``hedge_race``."""
+
+    def twin(self) -> Operation[T] | None:
+        """Make an operation that asks for the same and touches nothing of this one's; None where it cannot be now."""
+        raise NotImplementedError
+
+    def adopt(self, result: T) -> T:
+        """Make a twin's result this operation's, whose own request has ended and will never be asked again."""
+        raise NotImplementedError
 
 
 class Call(Operation[T]):

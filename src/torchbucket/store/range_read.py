@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from torchbucket.errors import (
@@ -15,7 +15,7 @@ from torchbucket.errors import (
 )
 from torchbucket.store.base import check_same, fit
 from torchbucket.store.dialect import Dialect
-from torchbucket.store.operation import Again, Answer, Onward, Operation, Request, Sink
+from torchbucket.store.operation import Again, Answer, HedgedOperation, Onward, Request, Sink
 from torchbucket.store.protocol import ObjectData, ObjectInfo
 
 __all__ = ["RangeRead"]
@@ -35,7 +35,7 @@ class _Placed:
     info: ObjectInfo
 
 
-class RangeRead(Operation[ObjectData]):
+class RangeRead(HedgedOperation[ObjectData]):
     """Reads the bytes ``[start, stop)`` of an object, of one version, whatever breaks on the way.
 
     After a break the next attempt asks for the rest only, pinned to the version of what arrived. Bytes go straight into
@@ -143,6 +143,29 @@ class RangeRead(Operation[ObjectData]):
                 except Exception as error:  # noqa: BLE001  # the transport reports it
                     return error
         return None
+
+    def twin(self) -> RangeRead | None:
+        """Ask for the same bytes into memory of its own; None where some are here or only a description is wanted."""
+        if self._received or self._describe_only:
+            return None
+        return RangeRead(
+            self._dialect,
+            self.key,
+            start=self._start,
+            stop=self._stop,
+            size_bytes=self._size_bytes,
+            version=self.version,
+            whole=self._whole,
+        )
+
+    def adopt(self, result: ObjectData) -> ObjectData:
+        """Take over what a twin has read, in one copy where there is a target."""
+        self._kept = []
+        if self._target is None:
+            return result
+        data = fit(self._target, len(result.data))
+        data[:] = result.data
+        return replace(result, data=data)
 
     def _store(self, chunk: bytes) -> int | None:
         """Take a chunk from libcurl and copy it to its place in the target."""

@@ -24,6 +24,9 @@ class RequestRecord:
         bytes_received: bytes of the answer's body.
         bytes_sent: bytes of the request's body.
         error: why the attempt failed, or None.
+        hedge: it was the second request for a read whose first byte was late; ``docs/retries.md`` tells when.
+        cut: it was broken off, because the other request of such a read answered first or because its operation was
+            given up; what had arrived of it was thrown away.
     """
 
     operation: str
@@ -36,6 +39,8 @@ class RequestRecord:
     bytes_received: int
     bytes_sent: int
     error: str | None = None
+    hedge: bool = False
+    cut: bool = False
 
 
 Observer: TypeAlias = Callable[[RequestRecord], None]

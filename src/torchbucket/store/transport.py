@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
+import math
 import os
+import random
 import selectors
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import wait
 from typing import Any, Final, TypeVar
 
@@ -24,9 +26,11 @@ import pycurl
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, StoreError, TransportError, TruncatedError
+from torchbucket.store.bandwidth import Bandwidth
+from torchbucket.store.engine import Attempt, Events
 from torchbucket.store.forking import renew_after_fork
-from torchbucket.store.loop import Attempt, Events, Loop
-from torchbucket.store.operation import Again, Operation
+from torchbucket.store.loop import Loop
+from torchbucket.store.operation import Again, Operation, Sink
 from torchbucket.store.request import Observer, RequestRecord
 
 __all__ = ["Transport", "close_all", "trusted_certificates"]
@@ -38,6 +42,10 @@ _log = logging.getLogger("torchbucket.transport")
 # Source: measured on loopback, docs/decisions/0001-transport-engine.md; a larger buffer means fewer system calls.
 _RECEIVE_BUFFER_BYTES: Final = 512 << 10
 _SEND_BUFFER_BYTES: Final = 2 << 20  # the most that libcurl takes; source: CURLOPT_UPLOAD_BUFFERSIZE
+
+# Under a cap, pieces of so much of a second, so that every connection gets its turn; libcurl itself uses 16 KiB.
+_CAPPED_PIECE_S: Final = 1 / 64
+_LEAST_BUFFER_BYTES: Final = 16 << 10
 
 # A cut takes one turn of the loop; the bound only keeps an interrupt from hanging on a loop that is stuck.
 _CUT_TIMEOUT_S: Final = 30.0
@@ -152,6 +160,16 @@ class _CurlEngine:
         # Every handle, so that a forked child can keep all of them from being destroyed.
         self._handles: list[pycurl.Curl] = []
         self.timer_s: float | None = None
+        cap = config.bandwidth_bytes_per_s
+        self._bandwidth = Bandwidth(cap) if cap is not None else None
+        self._receive_bytes, self._send_bytes = _RECEIVE_BUFFER_BYTES, _SEND_BUFFER_BYTES
+        self._stall_s = config.stall_timeout_s
+        if cap is not None:
+            piece = max(_LEAST_BUFFER_BYTES, int(cap * _CAPPED_PIECE_S))
+            self._receive_bytes = min(self._receive_bytes, piece)
+            self._send_bytes = min(self._send_bytes, piece)
+            # A connection that waits for its turn among the others is not stalled.
+            self._stall_s = max(self._stall_s, math.ceil(4 * config.concurrency * piece / cap))
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = os.pipe()
         for descriptor in (self._wake_reader, self._wake_writer):
@@ -159,6 +177,8 @@ class _CurlEngine:
         # Not closed with the rest: a late wake-up must not write into whatever file got the number next.
         weakref.finalize(self, _close_pipe, self._wake_reader, self._wake_writer).atexit = False
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._alarm = selectors.DefaultSelector()  # what may interrupt a pause
+        self._alarm.register(self._wake_reader, selectors.EVENT_READ)
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -177,12 +197,20 @@ class _CurlEngine:
             os.write(self._wake_writer, b"\0")
 
     def wait(self, timeout_s: float | None) -> Events:
+        pause_s = self._bandwidth.wait_s() if self._bandwidth is not None else 0.0
+        if pause_s > 0:
+            # Sockets that are ready wait, and what they would bring waits with the sender.
+            return self._alarm.select(pause_s if timeout_s is None else min(pause_s, timeout_s))
         return self._selector.select(timeout_s)
 
     def take(self, events: Events) -> None:
+        if self._bandwidth is not None:
+            random.shuffle(events)  # The selector's order may be the same each time, and the last ones never served.
         for key, mask in events:
             if key.fd == self._wake_reader:
                 os.read(self._wake_reader, 4096)
+                continue
+            if self._bandwidth is not None and self._bandwidth.wait_s() > 0:
                 continue
             action = (pycurl.CSELECT_IN if mask & selectors.EVENT_READ else 0) | (
                 pycurl.CSELECT_OUT if mask & selectors.EVENT_WRITE else 0
@@ -208,11 +236,14 @@ class _CurlEngine:
     def ended(self) -> Iterator[tuple[Attempt, Exception | None]]:
         while True:
             left, succeeded, failed = self._multi.info_read()
+            # What one of these brings about may have interrupted another of them meanwhile.
             for curl in succeeded:
-                yield self._take_out(curl), None
+                if curl in self._active:
+                    yield self._take_out(curl), None
             for curl, number, text in failed:
-                attempt = self._take_out(curl)
-                yield attempt, _failure(attempt.operation, number, text)
+                if curl in self._active:
+                    attempt = self._take_out(curl)
+                    yield attempt, _failure(attempt.operation, number, text)
             if not left:
                 return
 
@@ -220,9 +251,8 @@ class _CurlEngine:
         self._multi.remove_handle(curl)
         return self._active.pop(curl)
 
-    def cut(self, attempt: Attempt) -> None:
+    def interrupt(self, attempt: Attempt) -> None:
         self._take_out(self._curls[attempt])
-        self.rest(attempt)
 
     def rest(self, attempt: Attempt) -> None:
         """Bring the attempt's handle back to what a GET begins with."""
@@ -235,7 +265,13 @@ class _CurlEngine:
             self._set_common(curl)
         self._free.append(curl)
 
-    def record(self, attempt: Attempt, error: Exception | None) -> RequestRecord:
+    def first_byte_s(self, attempt: Attempt) -> float:
+        return float(self._curls[attempt].getinfo(pycurl.STARTTRANSFER_TIME))
+
+    def received_bytes(self, attempt: Attempt) -> int:
+        return int(self._curls[attempt].getinfo(pycurl.SIZE_DOWNLOAD_T))
+
+    def record(self, attempt: Attempt, error: Exception | None, *, cut: bool = False) -> RequestRecord:
         curl, operation = self._curls[attempt], attempt.operation
         first_s = curl.getinfo(pycurl.STARTTRANSFER_TIME)
         return RequestRecord(
@@ -249,6 +285,8 @@ class _CurlEngine:
             bytes_received=curl.getinfo(pycurl.SIZE_DOWNLOAD_T),
             bytes_sent=curl.getinfo(pycurl.SIZE_UPLOAD_T),
             error=None if error is None else str(error),
+            hedge=attempt.hedge,
+            cut=cut,
         )
 
     def close(self) -> None:
@@ -259,6 +297,7 @@ class _CurlEngine:
             curl.close()
         self._multi.close()
         self._selector.close()
+        self._alarm.close()
 
     def _new_handle(self) -> pycurl.Curl:
         curl = pycurl.Curl()
@@ -275,10 +314,10 @@ class _CurlEngine:
         setopt(pycurl.USERAGENT, "torchbucket")
         setopt(pycurl.TCP_NODELAY, 1)
         setopt(pycurl.TCP_KEEPALIVE, 1)
-        setopt(pycurl.BUFFERSIZE, _RECEIVE_BUFFER_BYTES)
+        setopt(pycurl.BUFFERSIZE, self._receive_bytes)
         setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(config.connect_timeout_s * 1000)))
         setopt(pycurl.LOW_SPEED_LIMIT, 1)
-        setopt(pycurl.LOW_SPEED_TIME, config.stall_timeout_s)
+        setopt(pycurl.LOW_SPEED_TIME, self._stall_s)
         setopt(pycurl.CAINFO, self._certificates)
 
     def _prepare(self, curl: pycurl.Curl, attempt: Attempt, left_ms: int) -> None:
@@ -288,9 +327,12 @@ class _CurlEngine:
                 setopt(pycurl.NOBODY, 1)
             elif request.body is not None:
                 setopt(pycurl.UPLOAD, 1)
-                setopt(pycurl.UPLOAD_BUFFERSIZE, _SEND_BUFFER_BYTES)
+                setopt(pycurl.UPLOAD_BUFFERSIZE, self._send_bytes)
                 setopt(pycurl.INFILESIZE_LARGE, len(request.body))
-                setopt(pycurl.READFUNCTION, attempt.read_body)
+                setopt(
+                    pycurl.READFUNCTION,
+                    attempt.read_body if self._bandwidth is None else _counted_body(attempt, self._bandwidth),
+                )
                 # No seek function: libcurl would repeat by itself a request that got no answer on a reused connection,
                 # and hide that it may have been done twice. Without one it fails, and the operation judges.
             setopt(pycurl.CUSTOMREQUEST, request.method)
@@ -304,7 +346,8 @@ class _CurlEngine:
             curl.unsetopt(pycurl.HTTPHEADER)
         setopt(pycurl.TIMEOUT_MS, left_ms)
         setopt(pycurl.HEADERFUNCTION, attempt.lines.append)
-        setopt(pycurl.WRITEFUNCTION, attempt.operation.sink(attempt.lines))
+        sink = attempt.operation.sink(attempt.lines)
+        setopt(pycurl.WRITEFUNCTION, sink if self._bandwidth is None else _counted(sink, self._bandwidth))
 
     def _watch_socket(self, what: int, descriptor: int, _multi: object, _data: object) -> None:
         try:
@@ -329,6 +372,27 @@ class _CurlEngine:
 def _close_pipe(reader: int, writer: int) -> None:
     os.close(reader)
     os.close(writer)
+
+
+def _counted(sink: Sink, bandwidth: Bandwidth) -> Sink:
+    """A sink that counts what it takes."""
+
+    def take(chunk: bytes) -> int | None:
+        bandwidth.spend(len(chunk))
+        return sink(chunk)
+
+    return take
+
+
+def _counted_body(attempt: Attempt, bandwidth: Bandwidth) -> Callable[[int], memoryview]:
+    """An attempt's ``read_body`` that counts what it gives."""
+
+    def give(most_bytes: int) -> memoryview:
+        piece = attempt.read_body(most_bytes)
+        bandwidth.spend(len(piece))
+        return piece
+
+    return give
 
 
 def _ignore(piece: bytes) -> None:

@@ -1,0 +1,75 @@
+"""When a read is late enough to be asked for a second time, and how often that may be done."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["HedgePolicy"]
+
+# A read is late when its first byte takes longer than this quantile of the latest reads, times a factor. Source: Dean
+# and Barroso, "The Tail at Scale", CACM 2013: a second request after the 95th percentile adds about 5 % of load. The
+# factor keeps reads of the ordinary spread out of it; measured in docs/retries.md.
+_QUANTILE: Final = 0.95
+_FACTOR: Final = 1.5
+# Source: chosen; below it a second request costs more than it can win, and the process itself may be what was late.
+_LEAST_LATE_S: Final = 0.01
+# So many reads are remembered, and the quantile is computed anew after so many. Source: chosen: sorting 256 numbers
+# takes about 10 us, hence below 1 us a read.
+_REMEMBERED: Final = 256
+_RENEWED: Final = 16
+# Fewer tell nothing of the 95th percentile.
+_LEAST_KNOWN: Final = 20
+# Second requests that may be made at once, before the share of requests counts. Source: chosen; a third of the batches
+# of 32 reads hold a late one where 1 % are late.
+_BURST: Final = 8.0
+# A body that does not move for so long, twice as long after each time, is asked for anew from there. Source: RFC 6298:
+# a lost segment is sent again after a second at first, hence a network that recovers by itself has by then.
+_LEAST_STALL_S: Final = 2.0
+_STALL_FACTOR: Final = 8.0
+
+
+class HedgePolicy:
+    """Learns from the first bytes of a store's reads and keeps the account of second requests.
+
+    Times are those of one monotonic clock, given by the caller. Not safe for use by several threads.
+
+    Args:
+        share: second requests for each request, at most; 0 for none.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._tokens = _BURST
+        self._latest_s: list[float] = []
+        self._position = 0
+        self._fresh = 0
+        self.late_after_s: float | None = None
+        """How long the first byte of a read may take before it is late; None while that is not known."""
+
+    def learn(self, first_byte_s: float) -> None:
+        """Note how long the first byte of a read took; of one that was broken off, how long it had not come."""
+        if self._tokens < _BURST:
+            self._tokens += self._share
+        latest = self._latest_s
+        if len(latest) < _REMEMBERED:
+            latest.append(first_byte_s)
+        else:
+            latest[self._position] = first_byte_s
+            self._position = (self._position + 1) % _REMEMBERED
+        self._fresh += 1
+        if self._fresh >= _RENEWED and len(latest) >= _LEAST_KNOWN:
+            self._fresh = 0
+            quantile_s = sorted(latest)[int(_QUANTILE * len(latest))]
+            self.late_after_s = max(_LEAST_LATE_S, _FACTOR * quantile_s)
+
+    def stalled_after_s(self, attempt: int) -> float:
+        """How long the body of a read's ``attempt`` may stand still before the rest is asked for anew."""
+        usual_s = _STALL_FACTOR * (self.late_after_s or 0.0)
+        return float(max(_LEAST_STALL_S, usual_s) * 2 ** min(attempt - 1, 20))
+
+    def take(self) -> bool:
+        """Take one second request from the account; False where it is used up."""
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
