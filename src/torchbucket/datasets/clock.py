@@ -130,14 +130,15 @@ class EpochClock:
             )
 
     def take_up(self, begun: ClockedPass, epoch: int) -> None:
-        """Make a pass that was begun one of another epoch, which its reader resumes."""
+        """Make a pass that was begun one of this epoch, of which its reader resumes something that is left."""
         with self._block.locked():
             owner = self._owner()
             owner[_EPOCH], owner[_RESUMING] = epoch, False
-            begun.epoch, begun.resuming = epoch, False
             shared = self._shared(begun)
             if shared is not None:
                 shared[_PASS_EPOCH], shared[_PASS_RESUMING] = epoch, False
+                shared[_DONE] -= begun.finished
+            begun.epoch, begun.resuming, begun.finished = epoch, False, False
 
     def finish(self, begun: ClockedPass) -> None:
         """Say that a reader is through; when all of the pass are, the next epoch begins, if no other was named."""

@@ -71,8 +71,11 @@ class Samples(Iterator[T], Generic[T]):
         self.close()
         self._closed, self._failure = False, None
         self._begin_at(state)
+        through = self._consumed == len(self._share)
+        if through and self._begun.finished and self._begun.epoch == state.epoch:
+            return  # torchdata loads a state into the data set and into its iterator; the clock counts a reader once
         self._clock.take_up(self._begun, state.epoch)
-        if self._consumed == len(self._share):
+        if through:
             self._clock.finish(self._begun)
 
     def state_dict(self) -> StateDict:
