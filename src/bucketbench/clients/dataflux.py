@@ -19,7 +19,7 @@ from bucketbench.clients.protocol import Target
 from bucketbench.clients.trust import trust_by_environment
 from bucketbench.errors import UsageError
 
-__all__ = ["DatafluxIterable", "DatafluxMap"]
+__all__ = ["DatafluxIterable", "DatafluxMap", "prepare_environment"]
 
 _GOOGLE = "https://storage.googleapis.com"
 
@@ -39,7 +39,7 @@ class DatafluxMap:
 
     def dataset(self, target: Target) -> Dataset[Sample]:
         """The library's map data set over every object of the target, listed, with the objects' keys."""
-        _prepare_environment(target)
+        prepare_environment(target)
         module = importlib.import_module("dataflux_pytorch.dataflux_mapstyle_dataset")  # in its own environment only
 
         config = module.Config(
@@ -60,14 +60,14 @@ class DatafluxIterable:
 
     def dataset(self, target: Target) -> IterableDataset[Sample]:
         """The library's iterable data set over every object of the target, listed, with the objects' keys."""
-        _prepare_environment(target)
+        prepare_environment(target)
         module = importlib.import_module("dataflux_pytorch.dataflux_iterable_dataset")  # in its own environment only
 
         config = module.Config(prefix=target.prefix, disable_compose=not self._compose)
         return _KeyedIterable(module.DataFluxIterableDataset(None, target.bucket, config=config), target)
 
 
-def _prepare_environment(target: Target) -> None:
+def prepare_environment(target: Target) -> None:
     """Tell google-cloud-storage by the environment where the service is.
 
     The library makes clients of its own, in its listing's processes and wherever its data set is unpickled: one that it

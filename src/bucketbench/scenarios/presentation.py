@@ -16,12 +16,14 @@ class Column:
         figure: name of the figure, whose median over the repeats stands in it.
         scale: what the value is multiplied by, where the column's unit is not the figure's.
         spread: whether the greatest distance of a repeat from the median stands beside it.
+        optional: whether the column is left out, and nothing said, where no client has the figure.
     """
 
     heading: str
     figure: str
     scale: float = 1
     spread: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +39,7 @@ class TableForm:
         duration: the figure with the seconds that these took.
         medians: figures of the report's JSON, beside the one that decides.
         spreads: those of them that have their spread and interval there.
+        least: a figure, and the parameter with the least value that is asked of it; None where nothing is.
     """
 
     columns: tuple[Column, ...]
@@ -47,3 +50,4 @@ class TableForm:
     duration: str
     medians: tuple[str, ...]
     spreads: tuple[str, ...]
+    least: tuple[str, str] | None = None

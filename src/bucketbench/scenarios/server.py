@@ -1,4 +1,4 @@
-"""What the testbed counted during the measured epochs, by its admin route."""
+"""What the testbed counted while a job was measured, by its admin route."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Final, Self
 from bucketbench.statistics import ServerCounts
 
 __all__ = ["ServerDifference", "read_server"]
+
+_LISTING: Final = "list_objects"  # what the names of the operations that list objects begin with, of every dialect
 
 _TIMEOUT_S: Final = 30.0  # an admin request takes a millisecond; this only turns a hang into an error
 
@@ -38,6 +40,7 @@ def read_server(admin_url: str, *, ca_bundle: str | None = None) -> ServerCounts
         bytes_out=counts["bytes_out"],
         faults=sum(counts["faults"].values()),
         warnings=counts["network"].get("warnings", 0),
+        listings=sum(number for name, number in counts["requests"].items() if name.startswith(_LISTING)),
     )
 
 

@@ -15,7 +15,7 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerCounts:
-    """What the server saw during the measured epochs: the difference of its counters at their edges.
+    """What the server saw while it was measured: the difference of its counters at their edges.
 
     Args:
         requests: requests of every kind, failed ones included.
@@ -23,12 +23,14 @@ class ServerCounts:
         faults: requests that a fault struck, by the configuration's own rules; None in records of a version that did
             not count them.
         warnings: how often it said that the host does not keep the network model; None likewise.
+        listings: requests that listed objects, each answered with a page; None likewise.
     """
 
     requests: int
     bytes_out: int
     faults: int | None = None
     warnings: int | None = None
+    listings: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from bucketbench.records import UsageSample
 from bucketbench.statistics.figures import MIB, ServerCounts
 from bucketbench.statistics.windows import NO_WINDOW, Window, growth, samples_within
 
-__all__ = ["SERVER_UNITS", "USAGE_UNITS", "server_figures", "usage_figures"]
+__all__ = ["NOT_COUNTED", "SERVER_UNITS", "USAGE_UNITS", "server_figures", "usage_figures"]
 
 USAGE_UNITS: Final = {
     "cpu_s": "s",
@@ -28,7 +28,7 @@ SERVER_UNITS: Final = {
 }
 
 _NO_SERVER: Final = "the server's counters are known only for target=local"
-_NOT_COUNTED: Final = "the version that recorded the job did not count them"
+NOT_COUNTED: Final = "the version that recorded the job did not count them"
 _NO_NETWORK: Final = "the host's network counters could not be read"
 _NO_GPU: Final = "no GPU was found, or none that tells it"
 
@@ -75,6 +75,6 @@ def server_figures(server: ServerCounts | None) -> dict[str, float | str]:
     return {
         "server_requests": server.requests,
         "server_bytes_out_mib": server.bytes_out / MIB,
-        "server_faults": _NOT_COUNTED if server.faults is None else server.faults,
-        "server_warnings": _NOT_COUNTED if server.warnings is None else server.warnings,
+        "server_faults": NOT_COUNTED if server.faults is None else server.faults,
+        "server_warnings": NOT_COUNTED if server.warnings is None else server.warnings,
     }

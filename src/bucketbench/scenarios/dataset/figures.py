@@ -9,6 +9,7 @@ from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.figures import GIB, MIB, FigureSet, ServerCounts
 from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
 from bucketbench.statistics.usage import SERVER_UNITS, USAGE_UNITS, server_figures, usage_figures
+from bucketbench.statistics.utilisation import accelerator_utilisation_percent
 from bucketbench.statistics.windows import NO_WINDOW, Window, measured_windows
 
 __all__ = ["FIGURES"]
@@ -24,6 +25,7 @@ _UNITS: Final = {
     "index_s": "s",
     "decode_s": "s",
     "wait_s": "s",
+    "accelerator_utilisation_percent": "%",
     "cpu_s": "s",
     "cpu_s_per_gib": "s/GiB",
     "samples": "samples",
@@ -58,6 +60,7 @@ def _values(
         **_speed(windows, samples, content_bytes),
         **_latency(fetches),
         **_stages(operations, measured, windows),
+        "accelerator_utilisation_percent": accelerator_utilisation_percent(measured, windows),
         **used,
         **served,
         "cpu_s_per_gib": _over(used["cpu_s"], content_bytes / GIB),

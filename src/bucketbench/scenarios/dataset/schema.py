@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Optional
 
 from bucketbench.configuration.schema import MISSING, ScenarioConfig
-from bucketbench.configuration.values import DOTTED_PATH, PLAIN_NAME, Rule, one_of, optional, parsed, prefix, whole
+from bucketbench.configuration.values import (
+    DOTTED_PATH,
+    PLAIN_NAME,
+    Rule,
+    one_of,
+    optional,
+    parsed,
+    positive,
+    prefix,
+    whole,
+)
 from bucketbench.units import parse_count, parse_resolution, parse_size
 
 __all__ = [
@@ -52,6 +62,8 @@ class WorkloadConfig:
 
     name: str = "none"
     scale: float = 1.0
+    accelerator: Optional[str] = None
+    utilisation_percent: Optional[float] = None
 
 
 @dataclass(kw_only=True)
@@ -101,6 +113,9 @@ RULES: Final[Mapping[str, Rule]] = {
     "warmup_samples": whole(0, 10**9),
     "seed": whole(0, 2**32 - 1),
     "device": one_of(DEVICES),
+    "workload.name": PLAIN_NAME,
+    "workload.scale": positive(1e6),
+    "workload.utilisation_percent": optional(positive(100), "null or a number above 0, at most 100"),
     "data.name": PLAIN_NAME,
     "data.num_samples": parsed(parse_count, "a whole number such as 2000 or 100k"),
     "data.sample_size": parsed(parse_size, "a size such as 100KiB or 1MiB"),

@@ -52,13 +52,13 @@ class DatasetSettings(JobSettings):
 
     @property
     def dataset_spec(self) -> DatasetSpec:
-        """What the data set consists of."""
+        """What the data set consists of; the sizes of its samples are divided by the workload's scale."""
         data = self.config["data"]
         resolution = data["resolution"]
         try:
             return DatasetSpec(
                 num_samples=parse_count(data["num_samples"]),
-                sample_size_bytes=parse_size(data["sample_size"]),
+                sample_size_bytes=round(parse_size(data["sample_size"]) / self.config["workload"]["scale"]),
                 size_distribution=data["size_distribution"],
                 size_sigma=float(data["size_sigma"]),
                 size_spread=float(data["size_spread"]),
@@ -85,11 +85,17 @@ class DatasetSettings(JobSettings):
         name = f"{spec.image_format}-{spec.num_samples}x{spec.sample_size_bytes}B-{shape}{side}-seed{spec.seed}"
         return f"bucketbench/{name}/"
 
+    @property
+    def _is_workload(self) -> bool:
+        workload = self.config["workload"]
+        return workload["name"] != "none" or workload["scale"] != 1
+
     def own_parameters(self) -> dict[str, Any]:
         """What is read, how often, by which loader and for which model."""
         config = self.config
         spec = self.dataset_spec
         found: dict[str, Any] = {
+            **({f"workload.{name}": value for name, value in config["workload"].items()} if self._is_workload else {}),
             "model": self.model.name,
             "epochs": config["epochs"],
             "min_measured_s": config["min_measured_s"] if config["epochs"] == "auto" else None,

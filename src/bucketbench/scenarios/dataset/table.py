@@ -12,6 +12,7 @@ TABLE: Final = TableForm(
     columns=(
         Column(heading="MiB/s", figure="throughput_mibs", spread=True),
         Column(heading="samples/s", figure="samples_per_s"),
+        Column(heading="accelerator use %", figure="accelerator_utilisation_percent", optional=True),
         Column(heading="p50 ms", figure="latency_p50_s", scale=1000),
         Column(heading="p95 ms", figure="latency_p95_s", scale=1000),
         Column(heading="CPU s/GiB", figure="cpu_s_per_gib"),
@@ -30,9 +31,11 @@ TABLE: Final = TableForm(
         "latency_p95_s",
         "latency_p99_s",
         "time_to_first_batch_s",
+        "accelerator_utilisation_percent",
         "cpu_s_per_gib",
         "peak_rss_mib",
         "read_amplification",
     ),
     spreads=("throughput_mibs",),
+    least=("accelerator_utilisation_percent", "workload.utilisation_percent"),
 )

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from bucketbench.testbed.admin.counters import Counters
 from bucketbench.testbed.admin.log import RequestLog
+from bucketbench.testbed.admin.seeding import seed_objects
 from bucketbench.testbed.admin.uploads import open_uploads
 from bucketbench.testbed.faults.plan import FaultPlan, FaultSet
 from bucketbench.testbed.model.objects import Buckets
@@ -19,6 +20,9 @@ ADMIN_PATH = "/_testbed"
 """S3 allows no underscore in a bucket's name."""
 
 _BODY_LIMIT_BYTES = 64 << 10
+
+_OBJECTS_LIMIT_BYTES = 64 << 20
+"""*Source*: ours; some 50,000 of the longest keys, which is a second's work."""
 
 
 class Administered(Protocol):
@@ -53,6 +57,7 @@ class Admin:
     - `GET /_testbed/requests?after=0`: the log above a number, as `RequestLog.page` has it.
     - `GET /_testbed/uploads`: uploads that are open, as `open_uploads` has them.
     - `GET /_testbed/snapshot`: counts, network, faults, uploads, and the state of the log, at one moment.
+    - `POST /_testbed/objects`: puts objects into a bucket, as `seed_objects` has it, and answers how many.
     - `POST /_testbed/reset`: the counts as they were; then they start again, and the log is empty.
 
     What PUT sets is for requests that begin later. A wrong path is answered 404, another method 405, a wrong body 400
@@ -84,7 +89,9 @@ class Admin:
             return await self._replace(request, name)
         if request.method == "POST" and name == "reset":
             return _json(200, self._reset())
-        known = [*self._shown, "requests", "reset"]
+        if request.method == "POST" and name == "objects":
+            return await self._seed(request)
+        known = [*self._shown, "requests", "reset", "objects"]
         if name in known:
             return _error(405, f"{request.method} is not allowed on {name}")
         return _error(404, f"there is no {name!r}; there are {', '.join(known)}")
@@ -95,6 +102,12 @@ class Admin:
         except (BodyTooLargeError, ValueError) as error:
             return _error(400, f"{name}: {error}")
         return _json(200, self._shown[name]())
+
+    async def _seed(self, request: Request) -> Response:
+        try:
+            return _json(200, await seed_objects(self._of.buckets, await request.body.read(_OBJECTS_LIMIT_BYTES)))
+        except (BodyTooLargeError, ValueError) as error:
+            return _error(400, f"objects: {error}")
 
     def _set_network(self, value: object) -> None:
         if not isinstance(value, dict):

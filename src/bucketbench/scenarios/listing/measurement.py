@@ -1,0 +1,109 @@
+"""Measures a client that lists a prefix: how long until every name is there, and whether each is, once.
+
+What is timed:
+
+- *epoch*, *fetch*: one listing, from the call of the client until its last name was taken. Names are taken one by one
+  and compared with what is there as they come, which costs about 0.2 µs a name for each client alike.
+- *wait*: from that call until the first name.
+
+The client is built, and lists a prefix of ten names, before anything is measured: connections are made then, and code
+is loaded. torch is loaded before that, also for clients that do without: what lists names for a training has it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+import torch
+
+from bucketbench.components import build
+from bucketbench.records import Operation, OperationKind, Phase
+from bucketbench.scenarios.listing.job import ListingJob
+from bucketbench.scenarios.listing.schema import MAX_PASSES
+from bucketbench.scenarios.listing.tally import NamesTally
+from bucketbench.scenarios.recording import Measurement, Recorder
+from bucketbench.scenarios.server import ServerDifference
+
+__all__ = ["JOB", "run"]
+
+JOB: Final = ListingJob
+"""What the measured process is told."""
+
+_MAIN_PROCESS: Final = -1
+_WARMUP: Final = -1
+_TAKEN_TOGETHER: Final = 2_000  # names between two words of progress; a page has 1,000 to 5,000
+
+
+def run(job: ListingJob, recorder: Recorder) -> Measurement:
+    """Warm up, measure and check one client, in this process.
+
+    Args:
+        job: what to do.
+        recorder: takes the raw records.
+
+    Returns:
+        What was found. The records are in the recorder, flushed.
+
+    Raises:
+        Exception: whatever the client raises.
+    """
+    started_s = time.monotonic()
+    client = build(job.client)
+    recorder.add([_operation(OperationKind.INDEX, _WARMUP, started_s, time.monotonic())])
+    if job.warmup_prefix is not None:
+        recorder.progress(stage="warm-up", done=0, total=job.names.count, force=True)
+        for _ in client.names(replace(job.target, prefix=job.warmup_prefix)):
+            pass
+    tally = NamesTally(job.names.objects(job.target.prefix))
+    measured_s = 0.0
+    with ServerDifference(job.admin_url, ca_bundle=job.target.ca_bundle) as server:
+        for number in range(MAX_PASSES if job.passes is None else job.passes):
+            measured_s += _pass(job, client, number, tally, recorder)
+            if job.passes is None and measured_s >= job.min_measured_s:
+                break
+    return Measurement(verification=tally.counts(), server=server.counts, details={"torch": torch.__version__})
+
+
+def _pass(job: ListingJob, client: Any, number: int, tally: NamesTally, recorder: Recorder) -> float:
+    """List once, record it, and return how many seconds that took."""
+    total = len(tally)
+    recorder.mark_edge()
+    started_s = time.monotonic()
+    found = client.names(job.target)
+    names = iter(found)
+    tally.take(islice(names, 1))
+    first_s = time.monotonic()
+    while tally.take(islice(names, _TAKEN_TOGETHER)):
+        recorder.progress(stage=f"listing {number + 1}", done=tally.taken, total=total)
+    ended_s = time.monotonic()
+    # What the client returned is still there, so that the sample has the memory that it takes.
+    recorder.mark_edge()
+    del found, names
+    right, wrong = tally.close_pass()
+    recorder.add(
+        [
+            _operation(OperationKind.WAIT, number, started_s, first_s),
+            _operation(OperationKind.FETCH, number, started_s, ended_s, samples=right, errors=wrong),
+            _operation(OperationKind.EPOCH, number, started_s, ended_s),
+        ]
+    )
+    recorder.flush()
+    return ended_s - started_s
+
+
+def _operation(
+    kind: OperationKind, epoch: int, started_s: float, ended_s: float, *, samples: int = 0, errors: int = 0
+) -> Operation:
+    return Operation(
+        kind=kind,
+        phase=Phase.WARMUP if epoch == _WARMUP else Phase.MEASURE,
+        epoch=epoch,
+        worker=_MAIN_PROCESS,
+        started_s=started_s,
+        ended_s=ended_s,
+        samples=samples,
+        errors=errors,
+    )

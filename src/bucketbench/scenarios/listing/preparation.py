@@ -1,0 +1,73 @@
+"""Puts the objects there that a sweep of the listing scenario lists, and describes its jobs to measured processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from bucketbench.datagen.named_objects import ensure_objects, is_empty
+from bucketbench.errors import PreflightError
+from bucketbench.scenarios.listing.job import ListingJob
+from bucketbench.scenarios.listing.names import NamesSpec
+from bucketbench.scenarios.listing.settings import ListingSettings
+from bucketbench.scenarios.preparation import Grounds, write_options
+
+__all__ = ["ListingPreparation"]
+
+_WARMUP_NAMES: Final = NamesSpec(count=10, shape="numbers", max_size_bytes=1)
+
+
+class ListingPreparation:
+    """The testbed is given the names by its admin route; a real bucket has them, or has them written when asked.
+
+    Args:
+        directory: the sweep's own.
+        grounds: what the jobs run on.
+    """
+
+    def __init__(self, directory: Path, grounds: Grounds, /) -> None:
+        del directory
+        self._grounds = grounds
+        self._made: set[tuple[str, str, str]] = set()
+
+    def prepare(self, settings: ListingSettings) -> None:
+        """Put the job's objects there, or make sure that there are some."""
+        target, testbed = self._grounds.target(settings), self._grounds.testbed(settings)
+        wanted = {settings.prefix: settings.names}
+        if settings.warmup_prefix is not None:
+            wanted[settings.warmup_prefix] = _WARMUP_NAMES
+        for prefix, names in wanted.items():
+            key = (str(target.endpoint), target.bucket, prefix)
+            if key in self._made:
+                continue
+            self._made.add(key)
+            if testbed is None:
+                self._find(settings, prefix, names)
+            else:
+                testbed.put_objects(target.bucket, names.objects(prefix))
+
+    def job(self, settings: ListingSettings) -> ListingJob:
+        """The job."""
+        testbed = self._grounds.testbed(settings)
+        return ListingJob(
+            scenario=settings.scenario,
+            client=settings.client,
+            target=self._grounds.target(settings),
+            min_measured_s=settings.config["min_measured_s"],
+            admin_url=None if testbed is None else testbed.admin,
+            names=settings.names,
+            passes=None if settings.config["passes"] == "auto" else settings.config["passes"],
+            warmup_prefix=settings.warmup_prefix,
+        )
+
+    def _find(self, settings: ListingSettings, prefix: str, names: NamesSpec) -> None:
+        target = self._grounds.target(settings)
+        uri = f"{target.scheme}://{target.bucket}/{prefix}"
+        options = write_options(settings, target)
+        if settings.config["names"]["generate"]:
+            ensure_objects(uri, names.objects(prefix), **options)
+        elif is_empty(uri, **options):
+            raise PreflightError(
+                f"{uri} has no object, and the scenario lists {names.count:,} there: names.generate=true writes them "
+                "(each is a PUT request that the provider charges for)"
+            )

@@ -1,0 +1,39 @@
+"""How the report shows the listing scenario."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bucketbench.scenarios.presentation import Column, TableForm
+
+__all__ = ["TABLE"]
+
+TABLE: Final = TableForm(
+    columns=(
+        Column(heading="names/s", figure="names_per_s", spread=True),
+        Column(heading="to list s", figure="list_s"),
+        Column(heading="first name ms", figure="time_to_first_name_s", scale=1000),
+        Column(heading="requests", figure="requests_per_listing"),
+        Column(heading="CPU µs/name", figure="cpu_us_per_name"),
+        Column(heading="memory B/name", figure="memory_bytes_per_name"),
+        Column(heading="peak RSS MiB", figure="peak_rss_mib"),
+    ),
+    legend="Medians over the repeats; ± is the greatest distance of a repeat from the median. Requests are those of "
+    "one listing, as the server counted them; memory is what the client holds when all names are there.",
+    compared="speed",
+    counted="names",
+    headline=("names_per_s",),
+    duration="list_s",
+    medians=(
+        "list_s",
+        "names_per_s",
+        "time_to_first_name_s",
+        "requests_per_listing",
+        "pages_per_listing",
+        "cpu_us_per_name",
+        "memory_bytes_per_name",
+        "cpu_s",
+        "peak_rss_mib",
+    ),
+    spreads=("list_s", "names_per_s"),
+)
