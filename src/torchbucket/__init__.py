@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import (
+    ChecksumError,
     ConfigError,
     NotFoundError,
     ObjectChangedError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from torchbucket.files.reader import ObjectReader
 
 __all__ = [
+    "ChecksumError",
     "ConfigError",
     "IterableDataset",
     "MapDataset",

@@ -22,6 +22,7 @@ _PROJECT = re.compile(r"(?:[a-z0-9.-]+:)?[a-z0-9][a-z0-9-]{0,62}")
 _KMS_KEY = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+")
 
 _SSE = ("AES256", "aws:kms", "aws:kms:dsse")
+_UPLOAD_CHECKSUMS = ("crc64nvme", "crc32c", "crc32")
 
 
 def _wrong(config: object, name: str, accepted: str, value: object) -> ConfigError:
@@ -119,6 +120,11 @@ class StoreConfig:
             *Source:* about 5 % of load for a second request after the 95th percentile, "The Tail at Scale", CACM 2013.
         bandwidth_bytes_per_s: cap on the bytes received and sent, together, by the store in one process; None means no
             cap. With a cap no read is asked for twice.
+        verify_checksums: compare whole objects that are read with the checksum that the provider keeps of them, and fetch
+            them again where they differ; see ``docs/stores.md`` for what has none.
+        upload_checksum: the checksum that what is written to S3 carries: ``crc64nvme``, or ``crc32c`` or ``crc32`` for
+            S3-compatible services that do not know it. *Source:* CRC-64/NVME is the one that S3 itself gives to objects
+            without any, S3 user guide, "Checking object integrity"; what each costs: ``torchbucket.store.checksums``.
         ca_bundle: file of trusted certificates (PEM); None means ``SSL_CERT_FILE``, ``AWS_CA_BUNDLE``,
             ``REQUESTS_CA_BUNDLE``, else certifi's.
 
@@ -146,6 +152,8 @@ class StoreConfig:
     stall_timeout_s: int = 30
     hedge_share: float = 0.05
     bandwidth_bytes_per_s: int | None = None
+    verify_checksums: bool = True
+    upload_checksum: str = "crc64nvme"
     ca_bundle: str | None = None
 
     def __post_init__(self) -> None:
@@ -162,7 +170,7 @@ class StoreConfig:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value or not value.isprintable()):
                 raise _wrong(self, name, "None or a text of printable characters", value)
-        for name in ("anonymous", "requester_pays"):
+        for name in ("anonymous", "requester_pays", "verify_checksums"):
             if not isinstance(getattr(self, name), bool):
                 raise _wrong(self, name, "True or False", getattr(self, name))
         if self.path_style not in (None, True, False):
@@ -198,6 +206,8 @@ class StoreConfig:
         _check_number(self, "hedge_share", "a number", 0.0, 1.0)
         if self.bandwidth_bytes_per_s is not None:
             _check_int(self, "bandwidth_bytes_per_s", 256 * KIB, 1 << 50)
+        if self.upload_checksum not in _UPLOAD_CHECKSUMS:
+            raise _wrong(self, "upload_checksum", f"one of {', '.join(_UPLOAD_CHECKSUMS)}", self.upload_checksum)
         if self.ca_bundle is not None and not Path(self.ca_bundle).is_file():
             raise _wrong(self, "ca_bundle", "None or an existing file of certificates", self.ca_bundle)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
+    "ArchiveError",
+    "ChecksumError",
     "ConfigError",
     "NotFoundError",
     "ObjectChangedError",
@@ -23,6 +27,28 @@ class TorchbucketError(Exception):
 
 class ConfigError(TorchbucketError, ValueError):
     """A setting or a URI has a wrong value; the message names the field and what it accepts."""
+
+
+class ArchiveError(TorchbucketError, ValueError):
+    """A shard is no tar archive, or a damaged, cut or unsupported one; no sample of it is left out silently.
+
+    Args:
+        message: the shard's address, what is wrong where, and what to do.
+        uri: the shard's address.
+        offset: where in the shard, in bytes from its beginning.
+    """
+
+    def __init__(self, message: str, *, uri: str = "", offset: int = 0) -> None:
+        super().__init__(message)
+        self.uri = uri
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt_archive_error, (str(self), self.uri, self.offset)
+
+
+def _rebuilt_archive_error(message: str, uri: str, offset: int) -> ArchiveError:
+    return ArchiveError(message, uri=uri, offset=offset)
 
 
 class StoreError(TorchbucketError, OSError):
@@ -58,7 +84,7 @@ class StoreError(TorchbucketError, OSError):
     def __str__(self) -> str:
         return self.message
 
-    def __reduce__(self) -> tuple[object, ...]:
+    def __reduce__(self) -> tuple[Any, tuple[type[StoreError], str, dict[str, object]]]:
         # Errors cross process borders (DataLoader workers); the default cannot do that with keyword-only fields.
         fields = {name: getattr(self, name) for name in ("operation", "uri", "status", "code", "attempts")}
         return _rebuilt, (type(self), self.message, fields)
@@ -90,6 +116,31 @@ class ObjectChangedError(StoreError):
 
 class TruncatedError(StoreError):
     """Fewer bytes arrived than were announced, after all attempts."""
+
+
+class ChecksumError(StoreError):
+    """Bytes arrived whose checksum is not the one that the provider keeps of the object, after all attempts.
+
+    Args:
+        message: which object, what was compared, and what to do next.
+        algorithm: the checksum's name, such as ``crc64nvme``.
+        expected: what the provider says, as it writes it.
+        computed: what the bytes have, written in the same way.
+        context: the fields of ``StoreError``.
+    """
+
+    def __init__(
+        self, message: str, *, algorithm: str = "", expected: str = "", computed: str = "", **context: Any
+    ) -> None:
+        super().__init__(message, **context)
+        self.algorithm = algorithm
+        self.expected = expected
+        self.computed = computed
+
+    def __reduce__(self) -> tuple[Any, tuple[type[StoreError], str, dict[str, object]]]:
+        rebuild, (kind, message, fields) = super().__reduce__()
+        own = {name: getattr(self, name) for name in ("algorithm", "expected", "computed")}
+        return rebuild, (kind, message, {**fields, **own})
 
 
 class TransportError(StoreError):

@@ -18,6 +18,7 @@ _MEANINGLESS: Final = {
     "path_style": "the bucket is always part of the path",
     "profile": "credentials come from Application Default Credentials",
     "requester_pays": "name the project that pays, by user_project",
+    "upload_checksum": "Cloud Storage keeps a CRC-32C of every object, and uploads carry that",
     "sse": "everything is encrypted; name a key of your own by kms_key_name",
     "sse_kms_key_id": "name the key by kms_key_name",
 }
