@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from bucketbench.datagen.dataset import ensure_dataset
 from bucketbench.datagen.errors import DatagenError
 from bucketbench.datagen.progress import progress_on
-from bucketbench.datagen.spec import DatasetSpec
+from bucketbench.datagen.spec import DatasetSpec, ImageFormat
 from bucketbench.units import format_bytes, parse_count, parse_resolution, parse_size
 
 __all__ = ["main"]
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FRACTION",
         help="uniform sizes lie within this fraction of the mean (default: 0.5)",
     )
-    parser.add_argument("--image-format", choices=("jpeg", "png"), default="jpeg", help="(default: jpeg)")
+    parser.add_argument("--image-format", choices=get_args(ImageFormat), default="jpeg", help="(default: jpeg)")
     parser.add_argument(
         "--resolution",
         type=_quantity(parse_resolution),

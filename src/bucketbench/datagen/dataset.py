@@ -22,8 +22,8 @@ from typing import Final
 
 from filelock import FileLock
 
+from bucketbench.datagen.content import check_content
 from bucketbench.datagen.errors import DatagenError
-from bucketbench.datagen.images import check_sizes
 from bucketbench.datagen.location import DatasetLocation
 from bucketbench.datagen.manifest import Manifest, ManifestEntry
 from bucketbench.datagen.plan import PlannedObject, planned_objects
@@ -79,7 +79,7 @@ def ensure_dataset(
     """
     config = _config(region, endpoint, path_style, anonymous, ca_bundle)
     location = DatasetLocation.parse(uri, config)
-    check_sizes(spec)
+    check_content(spec)
     with _locked(location, lock_directory), location.opened() as store:
         return _Dataset(store, location, spec).ensure(progress, processes or min(os.cpu_count() or 1, 16))
 

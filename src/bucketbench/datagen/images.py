@@ -14,6 +14,7 @@ import io
 import math
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -30,7 +31,7 @@ from bucketbench.units import format_bytes
 __all__ = ["TYPICAL_BYTES_PER_PIXEL", "check_sizes", "encode_image", "resolution_of"]
 
 # Source: ImageNet's training images average 110 kB at 500 x 375, 0.59 bytes a pixel; photographs in PNG take 1.5-2.5.
-TYPICAL_BYTES_PER_PIXEL: Final[dict[ImageFormat, float]] = {"jpeg": 0.55, "png": 2.0}
+TYPICAL_BYTES_PER_PIXEL: Final[Mapping[ImageFormat, float]] = {"jpeg": 0.55, "png": 2.0}
 
 _MAX_NOISE: Final = 255
 _ROUNDS: Final = 10
@@ -51,7 +52,7 @@ class _Encoding:
 
 
 # In the order in which they are tried: 90 is what photographs are usually stored at, the others reach further out.
-_ENCODINGS: Final[dict[ImageFormat, tuple[_Encoding, ...]]] = {
+_ENCODINGS: Final[Mapping[ImageFormat, tuple[_Encoding, ...]]] = {
     "jpeg": tuple(
         _Encoding(image_format="jpeg", quality=quality, subsampling=subsampling)
         for quality, subsampling in ((90, 2), (95, 0), (100, 0), (75, 2), (50, 2), (25, 2), (10, 2))

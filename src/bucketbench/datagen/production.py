@@ -15,7 +15,7 @@ from typing import Final, cast
 
 import xxhash
 
-from bucketbench.datagen.images import encode_image
+from bucketbench.datagen.content import sample_content
 from bucketbench.datagen.location import DatasetLocation
 from bucketbench.datagen.manifest import ManifestEntry
 from bucketbench.datagen.plan import PlannedObject, label_of
@@ -75,7 +75,7 @@ def _write_images(store: Store, location: DatasetLocation, spec: DatasetSpec, ru
         try:
             for planned in run.objects:
                 (sample,) = planned.samples
-                content = encode_image(spec, index=sample.index, size_bytes=sample.size_bytes)
+                content = sample_content(spec, index=sample.index, size_bytes=sample.size_bytes)
                 entries.append(_entry(planned, xxhash.xxh3_128_hexdigest(content), len(content)))
                 if len(in_flight) >= _WRITES_IN_FLIGHT:
                     in_flight = _settled(in_flight)
@@ -104,7 +104,7 @@ def _write_shard(store: Store, location: DatasetLocation, spec: DatasetSpec, pla
             fileobj=cast(io.BufferedIOBase, sink), mode="w|", format=tarfile.USTAR_FORMAT, bufsize=_TAR_BUFFER_BYTES
         ) as archive:
             for sample in planned.samples:
-                image = encode_image(spec, index=sample.index, size_bytes=sample.size_bytes)
+                image = sample_content(spec, index=sample.index, size_bytes=sample.size_bytes)
                 _add_member(archive, f"{sample.name}.{spec.extension}", image)
                 _add_member(archive, f"{sample.name}.cls", str(label_of(spec, sample.index)).encode())
         return _entry(planned, sink.hexdigest(), sink.size_bytes)

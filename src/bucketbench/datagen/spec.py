@@ -10,13 +10,13 @@ from bucketbench.datagen.errors import DatagenError
 
 __all__ = ["MAX_SIZE_FACTOR", "DatasetSpec", "ImageFormat", "SizeDistribution"]
 
-ImageFormat = Literal["jpeg", "png"]
+ImageFormat = Literal["jpeg", "png", "bytes"]
 SizeDistribution = Literal["constant", "lognormal", "uniform"]
 
 # A lognormal size is kept within this factor of the mean, so that every draw can be made and none fills the memory.
 MAX_SIZE_FACTOR: Final = 8
 
-_SMALLEST_SAMPLE_BYTES: Final = 2048  # a JPEG's tables and headers alone take 623 bytes
+_SMALLEST_IMAGE_BYTES: Final = 2048  # a JPEG's tables and headers alone take 623 bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class DatasetSpec:
             1 - ``size_spread`` to times 1 + ``size_spread``).
         size_sigma: sigma of ``lognormal``.
         size_spread: half width of ``uniform``, as a fraction of the mean, below 1.
-        image_format: ``jpeg`` or ``png``.
+        image_format: ``jpeg`` or ``png``; or ``bytes``, random bytes that are no image and that nothing compresses.
         resolution: width and height in pixels; None picks, for each image, the square that a typical file of its size
             has (see :mod:`bucketbench.datagen.images`).
         shard_size_bytes: None makes one object an image; otherwise images are packed into tar shards of at most this
@@ -58,11 +58,13 @@ class DatasetSpec:
 
     def __post_init__(self) -> None:
         self._check_int("num_samples", 1, 10**9)
-        self._check_int("sample_size_bytes", _SMALLEST_SAMPLE_BYTES, 1 << 30)
         self._check_int("num_classes", 1, 10**6)
         self._check_int("seed", 0, 2**63 - 1)
         self._check_choice("size_distribution", get_args(SizeDistribution))
         self._check_choice("image_format", get_args(ImageFormat))
+        self._check_int("sample_size_bytes", self._least_bytes, 1 << 30)
+        if self.image_format == "bytes" and self.resolution is not None:
+            raise self._wrong("resolution", "left out for image_format=bytes, which has no pixels")
         self._check_float("size_sigma", 0.0, 2.0)
         self._check_float("size_spread", 0.0, 0.95)
         if self.shard_size_bytes is not None:
@@ -77,8 +79,12 @@ class DatasetSpec:
 
     @property
     def extension(self) -> str:
-        """The images' file name extension, without a dot."""
-        return "jpg" if self.image_format == "jpeg" else "png"
+        """The samples' file name extension, without a dot."""
+        return {"jpeg": "jpg", "png": "png", "bytes": "bin"}[self.image_format]
+
+    @property
+    def _least_bytes(self) -> int:
+        return 1 if self.image_format == "bytes" else _SMALLEST_IMAGE_BYTES
 
     @property
     def smallest_size_bytes(self) -> int:
@@ -87,8 +93,8 @@ class DatasetSpec:
         if self.size_distribution == "constant":
             return mean
         if self.size_distribution == "uniform":
-            return max(_SMALLEST_SAMPLE_BYTES, math.floor(mean * (1 - self.size_spread)))
-        return max(_SMALLEST_SAMPLE_BYTES, mean // MAX_SIZE_FACTOR)
+            return max(self._least_bytes, math.floor(mean * (1 - self.size_spread)))
+        return max(self._least_bytes, mean // MAX_SIZE_FACTOR)
 
     @property
     def largest_size_bytes(self) -> int:

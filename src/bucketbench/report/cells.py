@@ -8,7 +8,7 @@ from bucketbench.report.sections import Entry, Section
 from bucketbench.scenarios.presentation import Column, TableForm
 from bucketbench.statistics import FigureSummary, Status
 
-__all__ = ["NOT_AVAILABLE", "TEXT_COLUMNS", "columns", "texts"]
+__all__ = ["NOT_AVAILABLE", "TEXT_COLUMNS", "columns", "is_measured", "texts"]
 
 NOT_AVAILABLE = "n/a"
 
@@ -20,9 +20,16 @@ _CEILING = "ceiling %"
 
 def columns(sections: Sequence[Section], form: TableForm) -> tuple[str, ...]:
     """The headings of the columns; the percentage of the ceiling is one where a ceiling was measured."""
-    first, *others = (column.heading for column in form.columns)
+    first, *others = (
+        column.heading for column in form.columns if not column.optional or is_measured(sections, column.figure)
+    )
     measured = any(entry.percent_of_ceiling.value is not None for section in sections for entry in section.entries)
     return ("client", first, *([_CEILING] if measured else []), *others, "errors", "status")
+
+
+def is_measured(sections: Sequence[Section], figure: str) -> bool:
+    """Whether any client of the run has the figure."""
+    return any(entry.summary.figures[figure].median is not None for section in sections for entry in section.entries)
 
 
 def texts(entry: Entry, headings: Sequence[str], form: TableForm) -> list[str]:

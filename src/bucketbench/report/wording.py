@@ -96,6 +96,7 @@ def notes(section: Section, form: TableForm) -> list[str]:
             lines.append(
                 f"{summary.client}: takes no part in the contest, since a repeat has no {form.compared} above 0"
             )
+    lines += _least(section, form)
     lines += _absent(section, form)
     if any(entry.summary.role is Role.CEILING for entry in section.entries) and all(
         entry.percent_of_ceiling.value is None for entry in section.entries
@@ -104,10 +105,24 @@ def notes(section: Section, form: TableForm) -> list[str]:
     return lines
 
 
+def _least(section: Section, form: TableForm) -> list[str]:
+    """Who has what is asked for at least, where anything is."""
+    if form.least is None:
+        return []
+    figure, parameter = form.least
+    lines = []
+    for summary in (entry.summary for entry in section.entries):
+        least, median = summary.parameters.get(parameter), summary.figures[figure].median
+        if least is not None and median is not None:
+            met = "meets" if median >= least else "does not meet"
+            lines.append(f"{summary.client}: {figure} {median:.1f} {met} the {least:g} of {parameter}")
+    return lines
+
+
 def _absent(section: Section, form: TableForm) -> list[str]:
     clients: dict[tuple[str, str], list[str]] = {}
     for entry in section.entries:
-        for name in (column.figure for column in form.columns):
+        for name in (column.figure for column in form.columns if not column.optional):
             reason = entry.summary.figures[name].reason
             if entry.summary.status is not Status.FAILED and reason is not None:
                 clients.setdefault((name, reason), []).append(entry.summary.client)

@@ -13,8 +13,8 @@ __all__ = ["accelerator_utilisation_percent"]
 def accelerator_utilisation_percent(measured: Sequence[Operation], windows: Sequence[Window]) -> float | str:
     """The share of the running time that the steps take, in per cent, over all measured epochs; or why there is none.
 
-    The running time of an epoch, for each rank, begins with its first step, so that the wait for the first batch does not count: a
-    training run of many steps meets it once.
+    The running time of an epoch, for each rank, begins with its first step, so that the wait for the first batch does
+    not count: a training run of many steps meets it once.
 
     *Source:* MLPerf Storage, "Rules", section 3.3 and "Performance Metrics"
     (https://github.com/mlcommons/storage): total compute time over total running time, the first step's I/O

@@ -13,7 +13,7 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.sweep.entry import Composer
 
 CONF = find_conf_directory("dataset")
-GROUPS = ("target", "network", "faults", "data", "client", "model", "dataloader")
+GROUPS = ("target", "network", "faults", "data", "client", "model", "dataloader", "workload")
 SET = ["target.bucket=a-bucket"]  # what target=s3 leaves to the user
 
 

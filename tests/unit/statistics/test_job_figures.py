@@ -27,6 +27,7 @@ def test_every_figure_of_two_epochs() -> None:
             "index_s": 0.5,
             "decode_s": 0.2,
             "wait_s": 0.9,
+            "accelerator_utilisation_percent": None,
             "cpu_s": 5.0,
             "cpu_s_per_gib": 2.5,
             "peak_rss_mib": 300.0,
