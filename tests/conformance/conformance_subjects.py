@@ -1,17 +1,18 @@
-"""The stores under the conformance suite, and what each of them cannot do."""
+"""The stores under the conformance suite, and what each of them, or the server behind it, cannot do."""
 
 from __future__ import annotations
 
 import http.client
 import itertools
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from torchbucket.config import MIB, StoreConfig
-from torchbucket.store import Store, open_store
+from torchbucket.store import ObjectInfo, Store, open_store
 
 PART_BYTES = 5 * MIB
 PAGE = 100
@@ -21,19 +22,35 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A store that is empty, and its declared capabilities."""
+    """A store that is empty, and its declared capabilities.
+
+    ``refuses`` says of a key why it cannot be, by a word of the error, or None. ``put`` writes a fixture, by the store
+    where that can write.
+    """
 
     name: str
     store: Store
-    any_name: bool  # every key that S3 allows
-    newlines: bool  # also those with a line feed
-    shows_uploads: bool  # a write in progress is listed
+    put: Callable[[str, bytes], ObjectInfo]
+    refuses: Callable[[str], str | None] = lambda key: None
+    newlines: bool = True  # names with a line feed get through to the server
+    shows_uploads: bool = True  # a write in progress is listed
+    writes: bool = True
+    composes: bool = True
+    conditions: frozenset[str] = frozenset({"absent", "version", "delete"})  # that the server checks
+    pins: bool = True  # the server checks the versions of a copy's or a compose's sources
+
+
+def refuses_segments(key: str) -> str | None:
+    return "segment" if any(part in ("", ".", "..") for part in key.split("/")) else None
+
+
+def refuses_dots_and_lines(key: str) -> str | None:
+    return "dots" if key in (".", "..") else "line feed" if "\n" in key else None
 
 
 def config_for(endpoint: str, **fields: object) -> StoreConfig:
     settings: dict[str, object] = {
         "endpoint": endpoint,
-        "region": "us-east-1",
         "part_size_bytes": PART_BYTES,
         "memory_budget_bytes": 4 * PART_BYTES,
         "list_page_size": PAGE,
@@ -41,38 +58,74 @@ def config_for(endpoint: str, **fields: object) -> StoreConfig:
     return StoreConfig(**{**settings, **fields})  # type: ignore[arg-type]  # by name
 
 
-def new_bucket(endpoint: str) -> str:
-    """Create a bucket with a name of its own, by a bare request: no client stands between server and test."""
-    name = f"conformance-{next(_numbers)}"
+def request(endpoint: str, method: str, path: str, body: bytes = b"") -> None:
+    """A bare request: no client stands between server and test."""
     parts = urlsplit(endpoint)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=30)
-    connection.request("PUT", f"/{name}", headers={"Host": parts.netloc})
+    connection.request(method, path, body, {"Host": parts.netloc, "Content-Type": "application/json"})
     answer = connection.getresponse()
     answer.read()
     connection.close()
     assert answer.status == 200, answer.status
-    return name
+
+
+def new_name() -> str:
+    return f"conformance-{next(_numbers)}"
+
+
+def s3_subject(kind: str, endpoint: str) -> Subject:
+    bucket = new_name()
+    request(endpoint, "PUT", f"/{bucket}")
+    store = open_store(f"s3://{bucket}", config_for(endpoint, region="us-east-1"))
+    if kind == "s3-testbed":
+        return Subject(name=kind, store=store, put=store.write, composes=False)
+    # moto's URL patterns do not match a line feed, and of the conditions it knows If-None-Match on PUT alone.
+    return Subject(
+        name=kind,
+        store=store,
+        put=store.write,
+        composes=False,
+        newlines=False,
+        conditions=frozenset({"absent"}),
+    )
+
+
+def gs_subject(kind: str, endpoint: str) -> Subject:
+    bucket = new_name()
+    request(endpoint, "POST", "/storage/v1/b?project=test", json.dumps({"name": bucket}).encode())
+    store = open_store(f"gs://{bucket}", config_for(endpoint))
+    if kind == "gs-testbed":
+        return Subject(name=kind, store=store, put=store.write, refuses=refuses_dots_and_lines)
+
+    def plant(key: str, data: bytes) -> ObjectInfo:
+        path = f"/upload/storage/v1/b/{bucket}/o?uploadType=media&name={quote(key, safe='')}"
+        request(endpoint, "POST", path, data)
+        return store.head(key)
+
+    # fake-gcs-server reads by the XML API and does not write by it; it ignores every precondition.
+    return Subject(
+        name=kind,
+        store=store,
+        put=plant,
+        refuses=refuses_dots_and_lines,
+        writes=False,
+        conditions=frozenset(),
+        pins=False,
+    )
 
 
 @contextmanager
 def subject(kind: str, directory: Path, endpoint: str | None) -> Iterator[Subject]:
     if endpoint is not None:
-        store = open_store(f"s3://{new_bucket(endpoint)}", config_for(endpoint))
-        # moto's URL patterns do not match a line feed.
-        made = Subject(name=kind, store=store, any_name=True, newlines=kind != "s3-moto", shows_uploads=True)
+        made = (s3_subject if kind.startswith("s3-") else gs_subject)(kind, endpoint)
     elif kind == "memory":
-        store = open_store(f"memory://conformance-{next(_numbers)}")
-        made = Subject(name=kind, store=store, any_name=True, newlines=True, shows_uploads=False)
+        store = open_store(f"memory://{new_name()}")
+        made = Subject(name=kind, store=store, put=store.write, shows_uploads=False)
     else:
         root = directory / "root"
         root.mkdir()
-        made = Subject(
-            name=kind,
-            store=open_store(f"file://{root}"),
-            any_name=False,
-            newlines=True,
-            shows_uploads=True,
-        )
+        store = open_store(f"file://{root}")
+        made = Subject(name=kind, store=store, put=store.write, refuses=refuses_segments)
     try:
         yield made
     finally:

@@ -17,7 +17,7 @@ BEYOND = [(1000, None), (1000, 1000), (1000, 1001), (4000, 5000), (4000, None)]
 @pytest.mark.parametrize(("start", "stop"), RANGES + BEYOND)
 @pytest.mark.parametrize("size_known", [False, True])
 def test_a_range_is_a_slice(made: Subject, start: int, stop: int | None, size_known: bool) -> None:
-    made.store.write("k", CONTENT)
+    made.put("k", CONTENT)
     size_bytes = len(CONTENT) if size_known else None
     data = made.store.submit_read("k", start=start, stop=stop, size_bytes=size_bytes).result()
     assert bytes(data.data) == CONTENT[start:stop]
@@ -29,7 +29,7 @@ def test_a_range_is_a_slice(made: Subject, start: int, stop: int | None, size_kn
 @pytest.mark.parametrize(("start", "stop"), RANGES + BEYOND)
 @pytest.mark.parametrize("size_known", [False, True])
 def test_a_range_lands_in_the_callers_memory(made: Subject, start: int, stop: int | None, size_known: bool) -> None:
-    made.store.write("k", CONTENT)
+    made.put("k", CONTENT)
     memory = bytearray(b"\xee" * 1010)
     size_bytes = len(CONTENT) if size_known else None
     view = memoryview(memory)[5:]
@@ -40,7 +40,7 @@ def test_a_range_lands_in_the_callers_memory(made: Subject, start: int, stop: in
 
 
 def test_a_target_that_is_too_short_is_refused(made: Subject) -> None:
-    made.store.write("k", CONTENT)
+    made.put("k", CONTENT)
     with pytest.raises(ConfigError, match="holds 10 bytes but the range has 1000"):
         made.store.submit_read("k", into=memoryview(bytearray(10))).result()
     with pytest.raises(ConfigError, match="read-only"):
@@ -54,7 +54,7 @@ def test_a_range_that_can_fit_nothing_is_refused(made: Subject, start: int, stop
 
 
 def test_an_empty_object(made: Subject) -> None:
-    made.store.write("empty", b"")
+    made.put("empty", b"")
     assert made.store.head("empty").size_bytes == 0
     assert bytes(made.store.read("empty").data) == b""
     assert bytes(made.store.submit_read("empty", size_bytes=0).result().data) == b""
@@ -62,7 +62,7 @@ def test_an_empty_object(made: Subject) -> None:
 
 
 def test_a_missing_object(made: Subject) -> None:
-    made.store.write("there", b"")
+    made.put("there", b"")
     for call in (
         lambda: made.store.head("ther"),
         lambda: made.store.read("ther"),
@@ -77,9 +77,9 @@ def test_a_missing_object(made: Subject) -> None:
 
 
 def test_a_pinned_version_is_that_or_an_error(made: Subject) -> None:
-    first = made.store.write("k", b"one")
+    first = made.put("k", b"one")
     assert bytes(made.store.read("k", version=first.version).data) == b"one"
-    second = made.store.write("k", b"two!")
+    second = made.put("k", b"two!")
     assert first.version != second.version
     with pytest.raises(ObjectChangedError):
         made.store.read("k", version=first.version)
@@ -89,7 +89,7 @@ def test_a_pinned_version_is_that_or_an_error(made: Subject) -> None:
 
 
 def test_a_known_size_is_checked(made: Subject) -> None:
-    made.store.write("k", b"four")
+    made.put("k", b"four")
     for claimed in (3, 5):
         with pytest.raises(ObjectChangedError, match=f"size {claimed}"):
             made.store.submit_read("k", size_bytes=claimed).result()
@@ -100,7 +100,7 @@ def test_a_known_size_is_checked(made: Subject) -> None:
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_a_large_object(made: Subject, size_known: bool, into: bool, extra: int) -> None:
     content = random.Random(extra).randbytes(2 * PART_BYTES + extra)
-    made.store.write("large", content)
+    made.put("large", content)
     size_bytes = len(content) if size_known else None
     memory = memoryview(bytearray(len(content))) if into else None
     data = made.store.submit_read("large", into=memory, size_bytes=size_bytes).result()
@@ -114,7 +114,7 @@ def test_a_large_object(made: Subject, size_known: bool, into: bool, extra: int)
 
 def test_many_reads_at_once(made: Subject) -> None:
     for number in range(20):
-        made.store.write(f"k{number}", str(number).encode() * 100)
+        made.put(f"k{number}", str(number).encode() * 100)
     futures = [made.store.submit_read(f"k{number % 20}", start=number % 7) for number in range(200)]
     for number, future in enumerate(futures):
         assert bytes(future.result().data) == (str(number % 20).encode() * 100)[number % 7 :]
