@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from torchbucket.datasets.iterable import IterableDataset
     from torchbucket.datasets.map import MapDataset
     from torchbucket.datasets.resume import merge_states
+    from torchbucket.datasets.sampler import ShardedSampler
     from torchbucket.files.reader import ObjectReader
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "PermissionDeniedError",
     "PreconditionFailedError",
     "RetryConfig",
+    "ShardedSampler",
     "StoreConfig",
     "StoreError",
     "ThrottledError",
@@ -59,6 +61,7 @@ _LOADED_WHEN_USED = {
     "IterableDataset": "torchbucket.datasets.iterable",
     "MapDataset": "torchbucket.datasets.map",
     "ObjectReader": "torchbucket.files.reader",
+    "ShardedSampler": "torchbucket.datasets.sampler",
     "merge_states": "torchbucket.datasets.resume",
 }
 

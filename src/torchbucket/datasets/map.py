@@ -126,6 +126,10 @@ class MapDataset(Dataset[T_co]):
         """The objects' names and sizes in columns."""
         return self._source.listing
 
+    def names_digest(self) -> str:
+        """A short digest of the objects' names, by which a state finds that it belongs to another data set."""
+        return self._source.names_digest()
+
     def __len__(self) -> int:
         return len(self._source.listing)
 
