@@ -21,18 +21,31 @@ GIB, TIB = 1 << 30, 1 << 40
 
 
 def test_waits_grow_with_full_jitter_up_to_the_bound() -> None:
-    backoff = Backoff(RetryConfig(initial_s=0.1, maximum_s=3.0), random.Random(4))
-    for attempt in range(1, 40):
+    backoff = Backoff(RetryConfig(initial_s=0.1, multiplier=3.0, maximum_s=3.0), random.Random(4))
+    for attempt in range(2, 40):
         waits = [backoff.delay_s(attempt) for _ in range(200)]
-        bound = min(3.0, 0.1 * 2 ** (attempt - 1))
+        bound = min(3.0, 0.1 * 3 ** (attempt - 2))
         assert 0 <= min(waits) < 0.1 * bound
         assert 0.9 * bound < max(waits) <= bound
 
 
+@pytest.mark.parametrize(("refused", "bound"), [(False, 0.005), (True, 0.0125)])
+def test_a_first_failure_is_tried_again_almost_at_once(refused: bool, bound: float) -> None:
+    backoff = Backoff(RetryConfig(initial_s=0.1), random.Random(4))
+    waits = [backoff.delay_s(1, refused=refused) for _ in range(200)]
+    assert 0 <= min(waits) < 0.1 * bound
+    assert 0.9 * bound < max(waits) <= bound
+
+
 def test_the_server_may_ask_for_more_within_the_bound() -> None:
     backoff = Backoff(RetryConfig(initial_s=0.1, maximum_s=3.0), random.Random(4))
-    assert all(1 <= backoff.delay_s(1, 1.0) <= 1.1 for _ in range(50))
-    assert backoff.delay_s(1, 3600.0) == 3.0
+    assert all(1 <= backoff.delay_s(1, refused=True, asked_s=1.0) <= 1.1 for _ in range(50))
+    assert backoff.delay_s(1, asked_s=3600.0) == 3.0
+
+
+def test_no_wait_at_all() -> None:
+    backoff = Backoff(RetryConfig(initial_s=0.0, maximum_s=0.0))
+    assert [backoff.delay_s(attempt) for attempt in (1, 2, 99)] == [0.0] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,194 @@
+"""The part that all wrappers share: every call of the protocol, forwarded through three hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
+
+__all__ = ["ForwardingStore"]
+
+T = TypeVar("T")
+
+_END: Final = object()
+
+
+class ForwardingStore:
+    """A store that does everything through another one.
+
+    A subclass overrides ``_call``, ``_submit`` or ``_step``, through which every call goes. It pickles as its class
+    around the inner store.
+
+    Args:
+        inner: the store that does the work; the wrapper may be one as well.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self._inner = inner
+
+    @property
+    def inner(self) -> Store:
+        """The store that does the work."""
+        return self._inner
+
+    @property
+    def uri(self) -> str:
+        """The inner store's address."""
+        return self._inner.uri
+
+    # -- the hooks ----------------------------------------------------------------------------------------------------
+
+    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0) -> T:  # noqa: ARG002  # for overrides
+        """Make a call that returns when it is done; ``sent_bytes`` go with it."""
+        return call()
+
+    def _submit(
+        self,
+        operation: str,  # noqa: ARG002  # for overrides
+        begin: Callable[[], Future[T]],
+        *,
+        wanted_bytes: int = 0,  # noqa: ARG002  # for overrides
+    ) -> Future[T]:
+        """Make a call that returns a future at once; it asks for ``wanted_bytes``, 0 where that is not known."""
+        return begin()
+
+    def _step(self, operation: str, position: int, step: Callable[[], T]) -> T:  # noqa: ARG002  # for overrides
+        """Take the next item of a listing, the one at ``position``."""
+        return step()
+
+    # -- the protocol -------------------------------------------------------------------------------------------------
+
+    def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield every object under a prefix; see the protocol."""
+        return self._iterate("list", self._inner.list(prefix, start_after=start_after))
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        """Begin to list one page; see the protocol."""
+        return self._submit("submit_list_page", lambda: self._inner.submit_list_page(prefix, start_after=start_after))
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object; see the protocol."""
+        return self._call("head", lambda: self._inner.head(key))
+
+    def submit_read(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        into: memoryview | None = None,
+        size_bytes: int | None = None,
+        version: str | None = None,
+    ) -> Future[ObjectData]:
+        """Begin a read; see the protocol."""
+        end = size_bytes if stop is None else stop if size_bytes is None else min(stop, size_bytes)
+        return self._submit(
+            "submit_read",
+            lambda: self._inner.submit_read(
+                key, start=start, stop=stop, into=into, size_bytes=size_bytes, version=version
+            ),
+            wanted_bytes=0 if end is None else max(0, end - start),
+        )
+
+    def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
+        """Read bytes and wait for them; it counts as a ``submit_read``."""
+        future = self.submit_read(key, start=start, stop=stop, version=version)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:
+        """Begin a streamed write, whose calls go through the wrapper too; see the protocol."""
+        writer = self._call(
+            "open_writer", lambda: self._inner.open_writer(key, if_absent=if_absent, if_version=if_version)
+        )
+        return _ForwardingWriter(self, writer)
+
+    def write(
+        self,
+        key: str,
+        data: bytes | bytearray | memoryview,
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+    ) -> ObjectInfo:
+        """Write a whole object; see the protocol."""
+        return self._call(
+            "write",
+            lambda: self._inner.write(key, data, if_absent=if_absent, if_version=if_version),
+            sent_bytes=memoryview(data).nbytes,
+        )
+
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
+        """Remove an object; see the protocol."""
+        self._call("delete", lambda: self._inner.delete(key, if_version=if_version))
+
+    def copy(self, source_key: str, target_key: str) -> ObjectInfo:
+        """Copy an object; see the protocol."""
+        return self._call("copy", lambda: self._inner.copy(source_key, target_key))
+
+    def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        """Join objects; see the protocol."""
+        return self._call("compose", lambda: self._inner.compose(sources, target_key))
+
+    def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
+        """Yield open uploads; see the protocol."""
+        return self._iterate("list_uploads", self._inner.list_uploads(prefix))
+
+    def abort_upload(self, upload: OpenUpload) -> None:
+        """Abort an open upload; see the protocol."""
+        self._call("abort_upload", lambda: self._inner.abort_upload(upload))
+
+    def close(self) -> None:
+        """Close the inner store, at once."""
+        self._inner.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._inner,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._inner!r})"
+
+    def _iterate(self, operation: str, items: Iterator[T]) -> Iterator[T]:
+        position = 0
+        try:
+            while (item := self._step(operation, position, lambda: next(items, _END))) is not _END:
+                position += 1
+                yield item  # type: ignore[misc]  # mypy does not narrow by a sentinel
+        finally:
+            # An inner generator has the next page on its way and gives that up.
+            close = getattr(items, "close", None)
+            if close is not None:
+                close()
+
+
+class _ForwardingWriter:
+    """A writer whose calls go through a wrapper's ``_call``."""
+
+    def __init__(self, store: ForwardingStore, inner: ObjectWriter) -> None:
+        self._call = store._call
+        self._inner = inner
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:
+        return self._call("writer.write", lambda: self._inner.write(data), sent_bytes=memoryview(data).nbytes)
+
+    def close(self) -> ObjectInfo:
+        return self._call("writer.close", self._inner.close)
+
+    def abort(self) -> None:
+        self._call("writer.abort", self._inner.abort)
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        name = "writer.close" if kind is None else "writer.abort"
+        self._call(name, lambda: self._inner.__exit__(kind, error, traceback))

@@ -1,0 +1,140 @@
+"""A store that counts and times what is asked of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+from torchbucket.store.forking import renew_after_fork
+from torchbucket.store.protocol import ObjectData, Store
+from torchbucket.store.wrappers.forwarding import ForwardingStore
+
+__all__ = ["MeteredStore", "OperationUsage", "StoreUsage"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperationUsage:
+    """What the calls of one operation came to.
+
+    Args:
+        calls: those that are over; a listing is one, however many requests it makes.
+        errors: those that failed.
+        cancelled: those whose future was cancelled.
+        read_bytes: what successful reads brought.
+        written_bytes: what successful writes took.
+        time_s: from call to result, summed over calls, which may overlap; of a listing, the time waited for its items.
+    """
+
+    calls: int = 0
+    errors: int = 0
+    cancelled: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    time_s: float = 0.0
+
+    def __add__(self, other: OperationUsage) -> OperationUsage:
+        return OperationUsage(
+            calls=self.calls + other.calls,
+            errors=self.errors + other.errors,
+            cancelled=self.cancelled + other.cancelled,
+            read_bytes=self.read_bytes + other.read_bytes,
+            written_bytes=self.written_bytes + other.written_bytes,
+            time_s=self.time_s + other.time_s,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreUsage:
+    """What was asked of a store up to one moment, by the name of the protocol's method.
+
+    A writer's calls are ``writer.write``, ``writer.close`` and ``writer.abort``; ``read`` counts as ``submit_read``.
+    """
+
+    operations: Mapping[str, OperationUsage]
+
+    @property
+    def total(self) -> OperationUsage:
+        """The sum over all operations."""
+        return sum(self.operations.values(), OperationUsage())
+
+
+class MeteredStore(ForwardingStore):
+    """Counts and times every call. Counts begin at zero where the store is unpickled, and in a forked child.
+
+    Requests over the network, of which a call may make several, are told by the observer of ``open_store``.
+
+    Args:
+        inner: the store that does the work.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._lock = threading.Lock()
+        self._operations: dict[str, OperationUsage] = {}
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Begin at zero in a forked child, so that parent and children can be added up."""
+        self._lock = threading.Lock()
+        self._operations = {}
+
+    def usage(self) -> StoreUsage:
+        """What was asked so far; a later call does not change it."""
+        with self._lock:
+            return StoreUsage(operations=MappingProxyType(dict(self._operations)))
+
+    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0) -> T:
+        began_s = time.monotonic()
+        try:
+            result = call()
+        except BaseException:
+            self._count(operation, OperationUsage(calls=1, errors=1, time_s=time.monotonic() - began_s))
+            raise
+        self._count(operation, OperationUsage(calls=1, written_bytes=sent_bytes, time_s=time.monotonic() - began_s))
+        return result
+
+    def _submit(self, operation: str, begin: Callable[[], Future[T]], *, wanted_bytes: int = 0) -> Future[T]:
+        began_s = time.monotonic()
+        try:
+            future = super()._submit(operation, begin, wanted_bytes=wanted_bytes)
+        except BaseException:
+            self._count(operation, OperationUsage(calls=1, errors=1))
+            raise
+
+        def count(done: Future[T]) -> None:
+            usage = OperationUsage(calls=1, time_s=time.monotonic() - began_s)
+            if done.cancelled() or isinstance(done.exception(), CancelledError):
+                usage = replace(usage, cancelled=1)
+            elif done.exception() is not None:
+                usage = replace(usage, errors=1)
+            else:
+                result = done.result()
+                if isinstance(result, ObjectData):
+                    usage = replace(usage, read_bytes=len(result.data))
+            self._count(operation, usage)
+
+        future.add_done_callback(count)
+        return future
+
+    def _step(self, operation: str, position: int, step: Callable[[], T]) -> T:
+        began_s = time.monotonic()
+        calls = 1 if position == 0 else 0
+        try:
+            item = step()
+        except BaseException:
+            self._count(operation, OperationUsage(calls=calls, errors=1, time_s=time.monotonic() - began_s))
+            raise
+        self._count(operation, OperationUsage(calls=calls, time_s=time.monotonic() - began_s))
+        return item
+
+    def _count(self, operation: str, usage: OperationUsage) -> None:
+        with self._lock:
+            before = self._operations.get(operation)
+            self._operations[operation] = usage if before is None else before + usage
