@@ -16,7 +16,7 @@ def store_config(target: Target, **settings: Any) -> torchbucket.StoreConfig:
     return torchbucket.StoreConfig(
         region=target.region,
         endpoint=target.endpoint,
-        path_style=target.path_style,
+        path_style=target.path_style if target.scheme == "s3" else None,  # Cloud Storage has no other style
         anonymous=target.anonymous,
         ca_bundle=target.ca_bundle,
         **settings,

@@ -77,7 +77,7 @@ def write_options(settings: JobSettings, target: Target) -> Mapping[str, Any]:
     return {
         "region": target.region,
         "endpoint": target.endpoint,
-        "path_style": target.path_style,
+        "path_style": target.path_style if target.scheme == "s3" else None,  # Cloud Storage has no other style
         "anonymous": target.anonymous or settings.uses_testbed,
         "ca_bundle": target.ca_bundle,
     }

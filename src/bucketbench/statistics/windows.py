@@ -11,7 +11,7 @@ from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 
 __all__ = ["NO_WINDOW", "Window", "growth", "measured_windows", "samples_within"]
 
-NO_WINDOW: Final = "no measured epoch was completed"
+NO_WINDOW: Final = "nothing was measured to its end"
 """The reason for having no figure where nothing was measured to its end."""
 
 
