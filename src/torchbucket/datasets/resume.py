@@ -173,6 +173,11 @@ def merge_states(states: object, *, batch_size: int | None = None) -> StateDict:
         ConfigError: no state is there, one of a rank or worker is missing, or they are of different data sets, epochs
             or beginnings.
     """
+    from torchbucket.datasets.tar.state import merge_tar_states, tar_states_in  # it imports this module
+
+    states = list(states) if isinstance(states, Iterator) else states
+    if shards := list(tar_states_in(states)):
+        return merge_tar_states(shards)
     found = list(_found(states, batch_size))
     if not found:
         raise ConfigError(

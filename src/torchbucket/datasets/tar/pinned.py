@@ -1,0 +1,76 @@
+"""Ranges of one shard, and the check of those that arrive."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from torchbucket.datasets.source import ObjectSource
+from torchbucket.datasets.tar.sample import Place
+from torchbucket.errors import ArchiveError, ObjectChangedError, TruncatedError
+from torchbucket.store.protocol import ObjectData
+
+__all__ = ["PinnedShard"]
+
+
+class PinnedShard:
+    """Reads ranges of one shard, all of one version: the place's, else the one that arrives first.
+
+    Args:
+        source: the shards.
+        place: in which of them, and of which version.
+    """
+
+    def __init__(self, source: ObjectSource, place: Place) -> None:
+        self._store = source.store
+        self._key = source.listing.keys[place.shard]
+        self.uri = source.uri(place.shard)
+        self.size_bytes = source.listing.size_bytes(place.shard)
+        self.version = place.version
+
+    def submit(self, start: int, stop: int) -> Future[ObjectData]:
+        """Begin to read a range."""
+        return self._store.submit_read(
+            self._key, start=start, stop=stop, size_bytes=self.size_bytes, version=self.version
+        )
+
+    def received(self, future: Future[ObjectData], start: int, stop: int) -> bytes | bytearray | memoryview:
+        """Wait for a range, which must be complete and of the same version as those before.
+
+        Raises:
+            ObjectChangedError: the shard was overwritten since the listing, or meanwhile.
+            StoreError: the range could not be read.
+        """
+        try:
+            data = future.result()
+        except Exception as error:
+            if self.uri not in str(error):
+                error.add_note(f"while reading {self.uri}")
+            raise
+        info = data.info
+        if self.version not in (None, info.version) or self.size_bytes not in (None, info.size_bytes):
+            raise ObjectChangedError(
+                f"read {self.uri}: expected version {self.version} of {self.size_bytes} bytes; found version "
+                f"{info.version} of {info.size_bytes}: the shard was overwritten meanwhile. Keep shards as they are "
+                "while they are read; make the data set anew",
+                operation="read",
+                uri=self.uri,
+            )
+        self.version, self.size_bytes = info.version, info.size_bytes
+        expected = max(0, min(stop, info.size_bytes) - start)
+        if data.start != start or len(data.data) != expected:
+            raise TruncatedError(
+                f"{self.uri}: the store answered a read of {expected} bytes from {start} with {len(data.data)} bytes "
+                f"from {data.start}; this is a fault of the store, please report it",
+                operation="read",
+                uri=self.uri,
+            )
+        return data.data
+
+    def ends_inside(self, stop: int | None) -> ArchiveError:
+        """What is wrong when a sample needs bytes beyond its piece's end."""
+        return ArchiveError(
+            f"{self.uri}: the loaded state says that a sample ends at byte {stop}, and none does: the state is "
+            "damaged, or of another shard",
+            uri=self.uri,
+            offset=stop or 0,
+        )

@@ -1,0 +1,196 @@
+"""One reader's iterator over tar shards: yields its share of an epoch's samples, and says how far it got."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Generic, Self, TypeVar
+
+from torchbucket.datasets.clock import ClockedPass, EpochClock
+from torchbucket.datasets.resume import StateDict
+from torchbucket.datasets.sharding import Shard
+from torchbucket.datasets.source import ObjectSource
+from torchbucket.datasets.tar.jumps import jump_samples
+from torchbucket.datasets.tar.sample import Place, TarSample
+from torchbucket.datasets.tar.settings import TarSettings
+from torchbucket.datasets.tar.shuffle import Draws
+from torchbucket.datasets.tar.state import TarState
+from torchbucket.datasets.tar.stream import stream_samples
+from torchbucket.datasets.transform import apply_transform
+
+__all__ = ["TarSamples"]
+
+T = TypeVar("T")
+
+
+class TarSamples(Iterator[T], Generic[T]):
+    """Yields the samples of one rank's worker, and resumes at any of them.
+
+    A sample that was yielded is consumed; one that waits in the shuffle buffer, that is being fetched, or whose
+    ``transform`` failed, is not. After a failure every further ``next`` fails too, so that no caller takes what is
+    missing for the end.
+
+    Args:
+        source: the shards.
+        transform: makes of a sample what is yielded.
+        settings: how to read.
+        shard: the rank and worker that reads.
+        state: where in which epoch it begins.
+        clock: is told when the share is read.
+        begun: this reader's part in the pass.
+
+    Raises:
+        ConfigError: the state is of another reader.
+    """
+
+    def __init__(
+        self,
+        source: ObjectSource,
+        transform: Callable[[TarSample], T],
+        settings: TarSettings,
+        shard: Shard,
+        state: TarState,
+        clock: EpochClock,
+        begun: ClockedPass,
+    ) -> None:
+        self._source = source
+        self._transform = transform
+        self._settings = settings
+        self._shard = shard
+        self._clock = clock
+        self._begun = begun
+        self._running: Generator[T, None, None] | None = None
+        self._closed = False
+        self._failure: BaseException | None = None
+        self._begin_at(state)
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that is read."""
+        return self._state.shards.epoch
+
+    def take_up(self, state: TarState) -> None:
+        """Go on from where a reader in the same place was."""
+        self.close()
+        self._closed, self._failure = False, None
+        self._begin_at(state)
+        self._clock.take_up(self._begun, self.epoch)
+        if self._state.is_finished():
+            self._clock.finish(self._begun)
+
+    def state_dict(self) -> StateDict:
+        """What was yielded of which share of which epoch, and the places of what waits in the shuffle buffer."""
+        return self._reached().to_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of the same rank and worker among as many; ``ConfigError`` for any other."""
+        self.take_up(TarState.from_dict(state, self._state.shards.plan))
+
+    def close(self) -> None:
+        """End the iteration and drop the reads that are under way; closing again is allowed."""
+        self._closed = True
+        if self._running is not None:
+            self._running.close()
+
+    def __next__(self) -> T:
+        if self._failure is not None:
+            raise RuntimeError("this iteration failed before; begin a new one") from self._failure
+        if self._closed:
+            raise StopIteration
+        if self._running is None:
+            self._running = self._run()
+        try:
+            return next(self._running)
+        except StopIteration:
+            self._clock.finish(self._begun)
+            raise
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def __iter__(self) -> Self:
+        return self
+
+    def _begin_at(self, state: TarState) -> None:
+        self._share, self._state = state.of_reader(self._shard)
+        self._running = None
+        self._buffer: list[TarSample] = []
+        self._draws = self._state.draws
+        self._restored = False  # whether the buffer holds what the state says
+        self._latest: tuple[int, Place, Place, bool] | None = None  # what was put into the buffer last
+        self._exhausted = False
+
+    def _reached(self) -> TarState:
+        """The state after what was yielded."""
+        begun = self._state
+        if not self._restored:
+            return begun
+        rest, opened = begun.rest, 0
+        if self._exhausted:
+            rest, opened = (), len(self._share) - begun.shards.consumed
+        elif self._latest is not None:
+            number, piece, last, ends_shard = self._latest
+            opened = max(0, number + 1 - len(begun.rest))
+            rest = begun.rest[number + 1 :]
+            if not ends_shard and last.stop is not None and last.stop != piece.stop:
+                rest = (Place(piece.shard, last.stop, piece.stop, last.version), *rest)
+        return replace(
+            begun,
+            shards=replace(begun.shards, consumed=begun.shards.consumed + opened),
+            rest=rest,
+            buffer=tuple(sample.place for sample in self._buffer),
+            draws=self._draws,
+        )
+
+    def _run(self) -> Generator[T, None, None]:
+        begun = self._state
+        shards = map(Place, self._share.positions(begun.shards.consumed))
+        read = stream_samples if self._settings.fetch == "whole" else jump_samples
+        found = read(
+            self._source,
+            chain(begun.buffer, begun.rest, shards),
+            extensions=self._settings.wanted,
+            prefetch_bytes=self._settings.prefetch_bytes,
+        )
+        with closing(found):
+            yield from self._drawn(found)
+
+    def _drawn(self, found: Iterator[tuple[int, Place, TarSample]]) -> Generator[T, None, None]:
+        """Yield from the buffer, which is filled up before each sample; without one it holds the next sample."""
+        size = max(1, self._settings.shuffle_buffer)
+        restoring = len(self._state.buffer)
+        buffer = self._buffer
+        draws = Draws(self._seed(), self._draws)
+        while True:
+            while not self._exhausted and (not self._restored or len(buffer) < size):
+                # The buffer is whole again when the first sample beyond it arrives, or the end.
+                if len(buffer) >= restoring:
+                    self._restored = True
+                    if len(buffer) >= size:
+                        break
+                following = next(found, None)
+                if following is None:
+                    self._restored = self._exhausted = True
+                    break
+                number, piece, sample = following
+                # Views would keep whole ranges in memory for as long as one of their samples waits in the buffer.
+                buffer.append(sample if size == 1 else sample.detached())
+                if number >= restoring:
+                    self._restored = True
+                    self._latest = number - restoring, piece, sample.place, sample.ends_shard
+                del following, sample
+            if not buffer:
+                return
+            index = draws.below(len(buffer)) if size > 1 else 0
+            transformed = apply_transform(self._transform, buffer[index])
+            buffer[index] = buffer[-1]
+            buffer.pop()
+            self._draws = draws.count
+            yield transformed
+            del transformed
+
+    def _seed(self) -> str:
+        shards = self._state.shards
+        return f"torchbucket buffer 1 {shards.plan.seed} {shards.epoch} {len(shards.stages)} {self._shard}"
