@@ -150,14 +150,15 @@ class Hedges:
         first = race.first
         if failure is not None:
             self.end(race)
+            if isinstance(failure, StoreError):
+                # Such as that there is no object: no use in waiting for the first to hear it too. The operation asks
+                # again, since only itself knows what to make of the answer.
+                if first is not None:
+                    self._cut(first)
+                return operation, None, Again(failure)
             if first is not None:
                 return None
-            if race.failure is not None:
-                failure = race.failure
-            elif isinstance(failure, StoreError):
-                # Only the operation itself knows what to make of an answer; its next request will hear the same.
-                failure = Again(failure)
-            return operation, None, failure
+            return operation, None, race.failure or failure
         self.end(race)
         if first is not None:
             self._cut(first)

@@ -12,7 +12,7 @@ __all__ = ["HedgePolicy"]
 _QUANTILE: Final = 0.95
 _FACTOR: Final = 1.5
 # Source: chosen; below it a second request costs more than it can win, and the process itself may be what was late.
-_LEAST_LATE_S: Final = 0.01
+_LEAST_LATE_S: Final = 0.025
 # So many reads are remembered, and the quantile is computed anew after so many. Source: chosen: sorting 256 numbers
 # takes about 10 us, hence below 1 us a read.
 _REMEMBERED: Final = 256

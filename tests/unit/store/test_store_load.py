@@ -151,7 +151,7 @@ def test_a_very_fast_service_is_not_asked_twice_for_a_hiccup() -> None:
     policy = HedgePolicy(0.05)
     for _ in range(300):
         policy.learn(0.0004)
-    assert policy.late_after_s == 0.01
+    assert policy.late_after_s == 0.025
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 1.0])

@@ -1,0 +1,221 @@
+"""Who of two requests for the same bytes wins, by an engine that moves nothing."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from torchbucket.errors import NotFoundError, TransportError
+from torchbucket.store.engine import Attempt, Engine
+from torchbucket.store.hedge_race import Hedges, Race
+from torchbucket.store.hedging import HedgePolicy
+from torchbucket.store.operation import Again, HedgedOperation, Onward, Operation, Request
+
+GOOD = [b"HTTP/1.1 206 Partial Content\r\n", b"Content-Length: 3\r\n"]
+BAD = [b"HTTP/1.1 503 Slow Down\r\n"]
+REQUEST = Request(method="GET", url="http://localhost/", headers=[])
+
+
+class Read(HedgedOperation[str]):
+    def __init__(self) -> None:
+        super().__init__("get_object", "k", "s3://b/k")
+        self.adopted: list[str] = []
+
+    def twin(self) -> Operation[str]:
+        return Read()
+
+    def adopt(self, result: str) -> str:
+        self.adopted.append(result)
+        return result
+
+
+class Moved:
+    """The engine's state, as the test sets it."""
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+        self.bytes: dict[Attempt, int] = {}
+
+    @property
+    def busy(self) -> int:
+        return len(self.attempts)
+
+    def active(self) -> list[Attempt]:
+        return list(self.attempts)
+
+    def received_bytes(self, attempt: Attempt) -> int:
+        return self.bytes.get(attempt, 0)
+
+
+class Track:
+    """One read with two requests on the way."""
+
+    def __init__(self, *, begun: bool = True) -> None:
+        policy = HedgePolicy(1.0)
+        for _ in range(100):
+            policy.learn(0.02)
+        self.cut: list[Attempt] = []
+        self.engine = Moved()
+        self.hedges = Hedges(policy, cast("Engine", self.engine), self.cut.append)
+        self.read = Read()
+        self.first = Attempt(self.read, REQUEST)
+        self.hedges.began(self.first)
+        [twin] = self.hedges.late(self.first.started_s + 1, strained=False)
+        self.twin = twin
+        self.second = Attempt(twin, REQUEST)
+        if begun:
+            self.hedges.began(self.second)
+
+    @property
+    def race(self) -> Race | None:
+        return self.read.race
+
+    def ended(self, attempt: Attempt, result: Any = None, failure: Exception | None = None) -> object:
+        attempt.over = True
+        return self.hedges.ended(attempt, result, failure)
+
+
+def again() -> Again:
+    return Again(TransportError("broken"))
+
+
+def test_only_a_late_read_has_a_twin_and_only_one() -> None:
+    track = Track()
+    assert track.hedges.late(track.first.started_s + 2, strained=False) == []
+    assert track.second.hedge
+    assert track.twin.deadline_s == track.read.deadline_s
+    timely = Attempt(Read(), REQUEST)
+    track.hedges.began(timely)
+    assert track.hedges.late(timely.started_s + 0.02, strained=False) == []
+    assert track.hedges.due_s() == pytest.approx(timely.started_s + 0.03)
+    timely.lines.extend(GOOD)
+    assert track.hedges.due_s() is None
+
+
+def test_no_twin_where_the_service_is_strained_or_the_read_given_up() -> None:
+    track = Track()
+    for strained, dropped in ((True, False), (False, True)):
+        attempt = Attempt(Read(), REQUEST)
+        attempt.operation.dropped = dropped
+        track.hedges.began(attempt)
+        assert track.hedges.late(attempt.started_s + 9, strained=strained) == []
+        assert track.hedges.due_s() is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "goes"),
+    [
+        (GOOD, [], "second"),
+        ([], GOOD, "first"),
+        (GOOD, GOOD, "second"),
+        (BAD, GOOD, None),
+        ([], BAD, None),
+        (BAD, [], None),
+        ([], [], None),
+        ([], [*BAD, *GOOD], "first"),  # What came before is a proxy's or an interim answer.
+    ],
+)
+def test_the_first_good_answer_ends_the_other_request(
+    first: list[bytes], second: list[bytes], goes: str | None
+) -> None:
+    track = Track()
+    track.first.lines.extend(first)
+    track.second.lines.extend(second)
+    track.hedges.decide()
+    assert track.cut == ([] if goes is None else [getattr(track, goes)])
+    assert (track.race is None) == (goes == "second")
+
+
+def test_the_second_brings_the_result() -> None:
+    track = Track()
+    assert track.ended(track.second, "bytes") == (track.read, "bytes", None)
+    assert (track.cut, track.read.adopted, track.race) == ([track.first], ["bytes"], None)
+
+
+def test_the_first_brings_the_result() -> None:
+    track = Track()
+    assert track.ended(track.first, "bytes") == (track.read, "bytes", None)
+    assert (track.cut, track.read.adopted, track.race) == ([track.second], [], None)
+    assert track.twin.dropped
+
+
+def test_the_first_brings_the_result_before_the_second_has_begun() -> None:
+    track = Track(begun=False)
+    assert track.ended(track.first, "bytes") == (track.read, "bytes", None)
+    assert track.cut == []
+    assert track.twin.dropped
+
+
+def test_the_first_breaks_and_the_second_brings_the_result() -> None:
+    track = Track()
+    assert track.ended(track.first, failure=again()) is None
+    assert track.ended(track.second, "bytes") == (track.read, "bytes", None)
+    assert track.cut == []
+
+
+def test_both_break() -> None:
+    track = Track()
+    failure = again()
+    assert track.ended(track.first, failure=failure) is None
+    assert track.ended(track.second, failure=again()) == (track.read, None, failure)
+    assert track.race is None
+
+
+def test_the_second_breaks_and_the_first_goes_on() -> None:
+    track = Track()
+    assert track.ended(track.second, failure=again()) is None
+    assert (track.cut, track.race) == ([], None)
+
+
+def test_the_first_breaks_before_the_second_has_begun() -> None:
+    track = Track(begun=False)
+    failure = again()
+    assert track.ended(track.first, failure=failure) == (track.read, None, failure)
+    assert track.twin.dropped
+
+
+@pytest.mark.parametrize("whose", ["first", "second"])
+def test_an_answer_for_good_ends_both(whose: str) -> None:
+    track = Track()
+    error = NotFoundError("gone")
+    operation, result, failure = cast("tuple[Any, Any, Any]", track.ended(getattr(track, whose), failure=error))
+    assert operation is track.read
+    assert result is None
+    assert (failure.error if whose == "second" else failure) is error
+    assert track.cut == [track.second if whose == "first" else track.first]
+    assert track.race is None
+
+
+def test_the_second_wants_another_step_and_the_first_was_given_up_for_it() -> None:
+    track = Track()
+    track.second.lines.extend(GOOD)
+    track.hedges.decide()
+    onward = Onward()
+    assert track.ended(track.second, failure=onward) == (track.read, None, onward)
+
+
+def test_a_result_that_cannot_be_taken_over_is_the_reads_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    track = Track()
+
+    def refuse(_read: Read, _result: str) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Read, "adopt", refuse)
+    _, _, failure = cast("tuple[Any, Any, Any]", track.ended(track.second, "bytes"))
+    assert isinstance(failure, ZeroDivisionError)
+
+
+def test_a_body_that_stands_still_is_told_after_its_patience() -> None:
+    track = Track()
+    attempt = Attempt(Read(), REQUEST)
+    attempt.operation.attempts = 1
+    attempt.lines.extend(GOOD)
+    track.engine.attempts = [attempt]
+    now_s = attempt.started_s
+    assert track.hedges.stalled(now_s) == []
+    for step in range(1, 40):  # It moves.
+        track.engine.bytes[attempt] = step
+        assert track.hedges.stalled(now_s + step) == []
+    assert track.hedges.stalled(now_s + 40.9) == []
+    assert track.hedges.stalled(now_s + 41.5) == [attempt]
