@@ -140,11 +140,11 @@ class _ObjectsByTransfer(BatchedObjects):
         self._bucket = target.bucket
         self._manager = ProcessLocal(make)
 
-    def read_batch(self, keys: Sequence[str]) -> list[memoryview]:
+    def read_batch(self, keys: Sequence[str]) -> list[bytes]:
         # One manager for all calls, as `download_fileobj` would make one for each, with threads of its own.
         manager = self._manager.get()
         buffers = [io.BytesIO() for _ in keys]
         transfers = [manager.download(self._bucket, key, buffer) for key, buffer in zip(keys, buffers, strict=True)]
         for transfer in transfers:
             transfer.result()
-        return [buffer.getbuffer() for buffer in buffers]
+        return [buffer.getvalue() for buffer in buffers]

@@ -125,7 +125,7 @@ class _ObjectsByManager(BatchedObjects):
         self._max_workers = max_workers
         self._client = ProcessLocal(partial(make_client, target, connections=max_workers))
 
-    def read_batch(self, keys: Sequence[str]) -> list[memoryview]:
+    def read_batch(self, keys: Sequence[str]) -> list[bytes]:
         from google.cloud.storage import transfer_manager
 
         bucket = self._client.get().bucket(self._bucket)
@@ -133,4 +133,4 @@ class _ObjectsByManager(BatchedObjects):
         transfer_manager.download_many(
             pairs, worker_type=transfer_manager.THREAD, max_workers=self._max_workers, raise_exception=True
         )
-        return [buffer.getbuffer() for _, buffer in pairs]
+        return [buffer.getvalue() for _, buffer in pairs]

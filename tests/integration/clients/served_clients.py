@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import random
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,32 @@ def client_config(name: str) -> dict[str, Any]:
     return config
 
 
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A client and a scheme that it serves."""
+
+    name: str
+    scheme: str
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.scheme}"
+
+    @property
+    def is_local(self) -> bool:
+        return self.name == "disk"
+
+
+def cases() -> list[Case]:
+    """Every client that this environment's interpreter runs, on every scheme that it serves."""
+    configs = [client_config(name) for name in CLIENTS]
+    return [
+        Case(name=config["name"], scheme=scheme)
+        for config in configs
+        if config.get("environment") is None
+        for scheme in config["schemes"]
+    ]
+
+
 def build_client(name: str) -> Any:
     config = client_config(name)
     module, _, attribute = config["_target_"].rpartition(".")
@@ -48,9 +75,21 @@ class Served:
     target: Target
     contents: Mapping[str, bytes]
 
+    def target_of(self, scheme: str) -> Target:
+        """The same place by one of the two protocols."""
+        if scheme == "s3":
+            return self.target
+        endpoint = self.testbed.gcs_endpoint
+        return replace(self.target, scheme="gs", endpoint=endpoint, region=None, anonymous=True)
+
+
+@functools.cache
+def _writer(target: Target) -> Any:
+    return make_client(target)
+
 
 def put(target: Target, contents: Mapping[str, bytes]) -> None:
-    client = make_client(target)
+    client = _writer(replace(target, prefix=""))
     for key, content in contents.items():
         client.put_object(Bucket=target.bucket, Key=target.prefix + key, Body=content)
 

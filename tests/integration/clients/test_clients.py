@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from served_clients import CLIENTS, Served, build_client, client_config, put
+from served_clients import CLIENTS, Case, Served, build_client, cases, client_config, put
 from torch.utils.data import DataLoader, IterableDataset
 
+from bucketbench.clients.mounting import missing_tools
 from bucketbench.clients.protocol import Target
 from bucketbench.errors import UsageError
 
-REMOTE = [name for name in CLIENTS if client_config(name)["name"] != "disk"]
+CASES = cases()
+REMOTE = [case for case in CASES if not case.is_local]
+
+
+def each(found: list[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", found, ids=str)
 
 
 @pytest.fixture(autouse=True)
 def trust_is_not_carried_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo what a client sets in the environment for its own process, which a job's is."""
-    monkeypatch.setenv("SSL_CERT_FILE", "")
-    monkeypatch.delenv("SSL_CERT_FILE")
+    for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def needs_fuse(request: pytest.FixtureRequest) -> None:
+    case = getattr(request.node, "callspec", None)
+    named = case.params.get("case") if case else None
+    if named is not None and named.name == "mount" and (missing := missing_tools()) is not None:
+        pytest.skip(f"this machine lacks {missing}")
 
 
 def samples_of(client: Any, target: Target, *, num_workers: int) -> list[tuple[str, bytes]]:
@@ -46,68 +63,70 @@ def check(samples: list[tuple[str, bytes]], served: Served) -> None:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize("name", CLIENTS)
-def test_every_sample_arrives_whole_and_once(name: str, num_workers: int, served: Served) -> None:
-    check(samples_of(build_client(name), served.target, num_workers=num_workers), served)
+@each(CASES)
+def test_every_sample_arrives_whole_and_once(case: Case, num_workers: int, served: Served) -> None:
+    check(samples_of(build_client(case.name), served.target_of(case.scheme), num_workers=num_workers), served)
 
 
-@pytest.mark.parametrize("name", REMOTE)
-def test_over_tls_with_the_testbeds_authority(name: str, served_tls: Served) -> None:
-    check(samples_of(build_client(name), served_tls.target, num_workers=0), served_tls)
+@each(REMOTE)
+def test_over_tls_with_the_testbeds_authority(case: Case, served_tls: Served) -> None:
+    check(samples_of(build_client(case.name), served_tls.target_of(case.scheme), num_workers=0), served_tls)
 
 
-@pytest.mark.parametrize("name", REMOTE)
-def test_without_credentials(name: str, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+@each([case for case in REMOTE if case.scheme == "s3"])
+def test_without_credentials(case: Case, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    check(samples_of(build_client(name), replace(served.target, anonymous=True), num_workers=0), served)
+    check(samples_of(build_client(case.name), replace(served.target, anonymous=True), num_workers=0), served)
 
 
-@pytest.mark.parametrize("name", REMOTE)
-def test_a_bucket_that_does_not_exist_is_an_error(name: str, served: Served) -> None:
+@each(REMOTE)
+def test_a_bucket_that_does_not_exist_is_an_error(case: Case, served: Served) -> None:
     with pytest.raises(Exception, match=r"(?i)bucket|nothere"):
-        samples_of(build_client(name), replace(served.target, bucket="nothere"), num_workers=0)
+        samples_of(build_client(case.name), replace(served.target_of(case.scheme), bucket="nothere"), num_workers=0)
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-def test_a_map_data_set_of_nothing_is_an_error(name: str, served: Served, tmp_path: Any) -> None:
-    target = replace(served.target, prefix="sets/none/", local_directory=str(tmp_path))
-    client = build_client(name)
-    if name.endswith("-iterable") or "-iterable-" in name:
+@each(CASES)
+def test_a_map_data_set_of_nothing_is_an_error(case: Case, served: Served, tmp_path: Any) -> None:
+    target = replace(served.target_of(case.scheme), prefix="sets/none/", local_directory=str(tmp_path))
+    client = build_client(case.name)
+    if "iterable" in case.name:
         pytest.skip("an iterable data set may list as late as in its workers: the harness finds its samples missing")
     with pytest.raises((UsageError, FileNotFoundError)):
         client.dataset(target)
 
 
-@pytest.mark.parametrize("name", CLIENTS)
-def test_it_yields_the_kind_of_data_set_that_its_name_says(name: str, served: Served) -> None:
-    is_iterable = isinstance(build_client(name).dataset(served.target), IterableDataset)
-    assert is_iterable == ("iterable" in name)
+@each(CASES)
+def test_a_data_set_is_of_the_kind_that_its_name_says_and_holds_no_secret(
+    case: Case, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-of-a-secret")
+    dataset = build_client(case.name).dataset(served.target_of(case.scheme))
+    assert isinstance(dataset, IterableDataset) == ("iterable" in case.name)
+    assert b"canary-of-a-secret" not in pickle.dumps(dataset)
+    assert "canary-of-a-secret" not in repr(dataset)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_the_configuration_says_what_it_is(name: str) -> None:
     config = client_config(name)
     assert config["name"] == name
-    assert config["role"] == {"disk": "reference", "raw": "ceiling", "raw-iterable": "ceiling"}.get(name, "contestant")
-    assert set(config) == {"name", "_target_", "role", "requires", "options"}
-
-
-@pytest.mark.parametrize("name", REMOTE)
-def test_no_secret_is_in_a_data_set(name: str, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pickle
-
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary-of-a-secret")
-    dataset = build_client(name).dataset(served.target)
-    assert b"canary-of-a-secret" not in pickle.dumps(dataset)
-    assert "canary-of-a-secret" not in repr(dataset)
+    role = "reference" if name == "disk" else "ceiling" if name.startswith("raw") else "contestant"
+    assert config["role"] == role
+    assert set(config) - {"environment"} == {"name", "_target_", "role", "requires", "schemes", "options"}
+    assert set(config["schemes"]) <= {"s3", "gs"}
 
 
 # What each client cannot name, found by this test and told in docs/clients.md.
+_PATHS = {"a//b", "./c", "x/../d", "marker/"}
 UNNAMEABLE = {
-    "obstore": {"a//b", "./c", "x/../d", "marker/"},
-    "obstore-async": {"a//b", "./c", "x/../d", "marker/"},
+    "gcsfs-batch": {"s*r[1].bin"},
+    "mount": _PATHS,
+    "obstore": _PATHS,
+    "obstore-async": _PATHS,
+    "obstore-split": _PATHS,
     "s3fs-batch": {"s*r[1].bin", "marker/"},
+    "s3fs-split": {"s*r[1].bin", "marker/"},
 }
 ODD_KEYS = [
     "a b+c%2F.bin",
@@ -122,17 +141,21 @@ ODD_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", ODD_KEYS)
-@pytest.mark.parametrize("name", REMOTE)
-def test_odd_keys(name: str, key: str, served: Served) -> None:
-    target = replace(served.target, prefix=f"odd/{ODD_KEYS.index(key)}/")
-    put(target, {key: b"content"})
-    client = build_client(name)
-    if key in UNNAMEABLE.get(name, ()):
+@each(REMOTE)
+def test_odd_keys(case: Case, served: Served) -> None:
+    unnameable = UNNAMEABLE.get(case.name, set())
+    nameable = {key: key.encode() for key in ODD_KEYS if key not in unnameable}
+    assert dict(read_once(case, served, prefix=f"odd/{case.name}/", contents=nameable)) == nameable
+    for key in unnameable:
         with pytest.raises(Exception, match=r"."):
-            samples_of(client, target, num_workers=0)
-    else:
-        assert samples_of(client, target, num_workers=0) == [(key, b"content")]
+            read_once(case, served, prefix=f"odd/only-{ODD_KEYS.index(key)}/", contents={key: b"content"})
+
+
+def read_once(case: Case, served: Served, *, prefix: str, contents: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
+    put(replace(served.target, prefix=prefix), contents)
+    target = replace(served.target_of(case.scheme), prefix=prefix)
+    loader = DataLoader(build_client(case.name).dataset(target), collate_fn=list, batch_size=16)
+    return [(key, bytes(data)) for batch in loader for key, data in batch]
 
 
 def test_an_unknown_reader_names_the_known_ones() -> None:

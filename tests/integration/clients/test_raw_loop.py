@@ -7,7 +7,7 @@ import socket
 import pytest
 from served_clients import Served
 
-from bucketbench.clients.raw import TransferLoop
+from bucketbench.clients.transfer_loop import TransferLoop
 
 
 @pytest.fixture
