@@ -6,9 +6,11 @@ import hashlib
 import posixpath
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Final
+from typing import Any, Final
 
 from torchbucket.config import StoreConfig
+from torchbucket.datasets.shared_block import is_being_sent_to_a_child
+from torchbucket.datasets.shared_listing import SharedListing
 from torchbucket.errors import ConfigError, NotFoundError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import Listing, list_objects
@@ -18,14 +20,16 @@ from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["ObjectSource"]
 
+_SHARED_LISTING_BYTES: Final = 1 << 20  # below that a copy is as good as a mapping with its open file
 _DIGESTED_NAMES: Final = 4096  # takes some 10 ms, however large the data set is
 
 
 class ObjectSource:
     """A listing, and the store that its objects are in.
 
-    Pickles as addresses, settings and columns, without a connection or a credential. A process opens a store of its own
-    with the first read; after a fork the store itself starts afresh in the child.
+    Pickles as addresses, settings and columns, without a connection or a credential; child processes that are sent it
+    (spawn, forkserver) share the columns of a large listing with the sender and one another. A process opens a store of
+    its own with the first read; after a fork the store itself starts afresh in the child.
 
     Args:
         root: the bucket or directory.
@@ -42,6 +46,7 @@ class ObjectSource:
         self._config = config
         self._store = store
         self._largest_bytes: int | None = None
+        self._shared: SharedListing | None = None
         self.listing = listing
 
     @classmethod
@@ -154,7 +159,19 @@ class ObjectSource:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_store": None}
+        state = self.__dict__ | {"_store": None}
+        if is_being_sent_to_a_child() and self.listing.nbytes >= _SHARED_LISTING_BYTES:
+            if self._shared is None:
+                self._shared = SharedListing(self.listing)
+                # From now on this process reads the shared columns too, and has no second ones.
+                self.listing = self._shared.opened()
+            return state | {"listing": None, "_shared": self._shared}
+        return state | {"_shared": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        if self._shared is not None:
+            self.listing = self._shared.opened()
 
 
 def _root_of(location: ObjectURI) -> ObjectURI:
