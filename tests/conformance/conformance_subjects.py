@@ -36,7 +36,7 @@ class Subject:
     shows_uploads: bool = True  # a write in progress is listed
     writes: bool = True
     composes: bool = True
-    conditions: frozenset[str] = frozenset({"absent", "version", "delete"})  # that the server checks
+    conditions: frozenset[str] = frozenset({"version", "version in parts", "delete"})  # that the server checks
     pins: bool = True  # the server checks the versions of a copy's or a compose's sources
 
 
@@ -79,14 +79,14 @@ def s3_subject(kind: str, endpoint: str) -> Subject:
     store = open_store(f"s3://{bucket}", config_for(endpoint, region="us-east-1"))
     if kind == "s3-testbed":
         return Subject(name=kind, store=store, put=store.write, composes=False)
-    # moto's URL patterns do not match a line feed, and of the conditions it knows If-None-Match on PUT alone.
+    # moto's URL patterns do not match a line feed, and it ignores If-Match where an upload is completed.
     return Subject(
         name=kind,
         store=store,
         put=store.write,
         composes=False,
         newlines=False,
-        conditions=frozenset({"absent"}),
+        conditions=frozenset({"version", "delete"}),
     )
 
 

@@ -1,0 +1,306 @@
+"""Both providers, over the testbed's two ports: whatever breaks, the bytes are right or a named error tells why."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from torchbucket.config import MIB, RetryConfig, StoreConfig
+from torchbucket.errors import (
+    NotFoundError,
+    ObjectChangedError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    StoreError,
+    ThrottledError,
+    TransportError,
+)
+from torchbucket.store import ObjectInfo, RequestRecord, Store, open_store
+
+PART = 5 * MIB
+SMALL = random.Random(1).randbytes(100_000)
+LARGE = random.Random(2).randbytes(2 * PART + 12345)
+
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store on one port, and an area of its own in the bucket."""
+
+    testbed: RunningTestbed
+    store: Store
+    scheme: str
+    area: str
+    records: list[RequestRecord]
+
+    def faults(self, *rules: dict[str, object]) -> None:
+        self.testbed.set_faults([{"bucket": "data", **rule} for rule in rules])
+
+    def struck(self) -> int:
+        return sum(rule["struck"] for rule in self.testbed.faults()["rules"])
+
+    def left(self) -> list[str]:
+        self.testbed.set_faults([])
+        assert self.testbed.open_uploads() == []
+        return [info.key.removeprefix(self.area) for info in self.store.list(self.area)]
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[RunningTestbed]:
+    with launch_testbed(buckets=["data"]) as running:
+        yield running
+
+
+@pytest.fixture(params=["s3", "gs"])
+def place(request: pytest.FixtureRequest, testbed: RunningTestbed) -> Iterator[Place]:
+    endpoint = testbed.s3_endpoint if request.param == "s3" else testbed.gcs_endpoint
+    records: list[RequestRecord] = []
+    config = StoreConfig(
+        endpoint=endpoint,
+        part_size_bytes=PART,
+        memory_budget_bytes=4 * PART,
+        list_page_size=50,
+        stall_timeout_s=1,
+        hedge_share=0.0,  # so that each fault meets the request that it was meant for
+        retry=RetryConfig(initial_s=0.001, maximum_s=0.05, max_attempts=4),
+    )
+    store = open_store(f"{request.param}://data", config, observer=records.append)
+    yield Place(testbed, store, request.param, f"area-{next(_numbers)}/", records)
+    testbed.set_faults([])
+    store.close()
+
+
+ONCE = [
+    {"kind": "error", "status": 503, "times": 2},
+    {"kind": "error", "status": 429, "retry_after_s": 0, "times": 1},
+    {"kind": "error", "status": 500, "times": 1},
+    {"kind": "reset", "times": 1},
+    {"kind": "reset", "after_bytes": 40_000, "times": 1},
+    {"kind": "truncate", "times": 1},
+    {"kind": "truncate", "after_bytes": 1, "times": 2},
+    {"kind": "stall", "seconds": 60, "times": 1},
+]
+
+
+@pytest.mark.parametrize("fault", ONCE, ids=lambda fault: "-".join(map(str, fault.values())))
+@pytest.mark.parametrize("into", [False, True])
+def test_a_read_survives(place: Place, fault: dict[str, object], into: bool) -> None:
+    place.store.write(f"{place.area}k", SMALL)
+    place.faults({**fault, "operations": ["get_object", "get_object_range"]})
+    memory = memoryview(bytearray(len(SMALL))) if into else None
+    found = place.store.submit_read(f"{place.area}k", into=memory, size_bytes=len(SMALL)).result()
+    assert found.data == SMALL
+    assert place.struck() == fault["times"]
+
+
+@pytest.mark.parametrize("fault", ONCE[:7], ids=lambda fault: "-".join(map(str, fault.values())))
+def test_a_large_read_survives(place: Place, fault: dict[str, object]) -> None:
+    place.store.write(f"{place.area}k", LARGE)
+    place.faults({**fault, "operations": ["get_object_range"]})
+    assert place.store.read(f"{place.area}k").data == LARGE
+    assert place.struck() == fault["times"]
+
+
+def test_a_read_that_stands_still_goes_on(place: Place) -> None:
+    if place.scheme == "s3":
+        pytest.skip("libcurl takes seconds to notice; test_store_read_faults has it for S3")
+    place.store.write(f"{place.area}k", SMALL)
+    place.faults({"kind": "stall", "seconds": 60, "after_bytes": 70_000, "times": 1, "operations": ["get_object"]})
+    assert place.store.submit_read(f"{place.area}k", size_bytes=len(SMALL)).result().data == SMALL
+    assert place.struck() == 1
+
+
+def test_a_read_that_is_cut_reads_on_pinned(place: Place) -> None:
+    """What arrived before the break stays, and the rest is asked for, of the version seen."""
+    place.store.write(f"{place.area}k", SMALL)
+    place.testbed.reset_counts()
+    place.faults({"kind": "truncate", "after_bytes": 60_000, "times": 1, "operations": ["get_object"]})
+    read = place.store.submit_read(f"{place.area}k", size_bytes=len(SMALL))
+    assert read.result().data == SMALL
+    counted = place.testbed.counts()["requests"]
+    assert (counted["get_object"], counted["get_object_range"]) == (1, 1)
+
+
+def test_an_object_replaced_after_a_break_is_not_mixed(place: Place) -> None:
+    key = f"{place.area}k"
+    version = place.store.write(key, SMALL).version
+    place.store.write(key, SMALL[::-1])
+    with pytest.raises(ObjectChangedError):
+        place.store.submit_read(key, size_bytes=len(SMALL), version=version).result()
+
+
+@pytest.mark.parametrize(("status", "error"), [(503, StoreError), (429, ThrottledError), (500, TransportError)])
+def test_what_never_ends_is_a_named_error(place: Place, status: int, error: type[StoreError]) -> None:
+    place.store.write(f"{place.area}k", SMALL)
+    place.faults({"kind": "error", "status": status, "operations": ["get_object", "get_object_range"]})
+    with pytest.raises(error, match="gave up after 4 attempts") as caught:
+        place.store.read(f"{place.area}k")
+    assert (caught.value.status, caught.value.attempts) == (status, 4)
+    assert caught.value.uri == f"{place.scheme}://data/{place.area}k"
+
+
+def test_a_refusal_is_not_repeated(place: Place) -> None:
+    place.store.write(f"{place.area}k", SMALL)
+    place.faults({"kind": "error", "status": 403, "operations": ["get_object", "get_object_range"]})
+    with pytest.raises(PermissionDeniedError, match="403"):
+        place.store.read(f"{place.area}k")
+    assert place.struck() == 1
+
+
+WRITES = ["put_object", "create_upload", "upload_part", "complete_upload"]
+
+
+@pytest.mark.parametrize("operation", WRITES)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "error", "status": 503},
+        {"kind": "error", "status": 500},
+        {"kind": "reset"},
+        {"kind": "lost_response"},
+    ],
+    ids=lambda fault: "-".join(map(str, fault.values())),
+)
+@pytest.mark.parametrize("condition", ["none", "absent", "version"])
+def test_a_write_survives(place: Place, operation: str, fault: dict[str, object], condition: str) -> None:
+    """Also where the answer was lost, and the second try is refused because of the first."""
+    if operation == "create_upload" and fault["kind"] == "lost_response":
+        pytest.skip("nobody can know the id of an upload whose creation's answer was lost; lifecycle rules remove it")
+    key = f"{place.area}k"
+    content = SMALL if operation == "put_object" else LARGE
+    version = place.store.write(key, b"before").version if condition == "version" else None
+    place.faults({**fault, "times": 1, "operations": [operation]})
+    info = place.store.write(key, content, if_absent=condition == "absent", if_version=version)
+    assert place.struck() == 1
+    assert place.left() == ["k"]
+    found = place.store.read(key, version=info.version)
+    assert found.data == content
+    assert found.info.size_bytes == info.size_bytes == len(content)
+
+
+@pytest.mark.parametrize("operation", WRITES)
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("if_absent", [False, True])
+def test_a_write_that_is_refused_leaves_nothing(place: Place, operation: str, streamed: bool, if_absent: bool) -> None:
+    key = f"{place.area}k"
+    content = SMALL if operation == "put_object" else LARGE
+    place.faults({"kind": "error", "status": 403, "operations": [operation]})
+    with pytest.raises(PermissionDeniedError):
+        if streamed:
+            with place.store.open_writer(key, if_absent=if_absent) as writer:
+                writer.write(content)
+        else:
+            place.store.write(key, content, if_absent=if_absent)
+    assert place.left() == []
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_a_lost_write_does_not_take_anothers_object_for_its_own(place: Place, size: str) -> None:
+    """The key is taken already, and the first answer is lost: the second must not be mistaken for success."""
+    key = f"{place.area}k"
+    content = SMALL if size == "small" else LARGE
+    place.store.write(key, content[::-1])
+    place.faults({"kind": "error", "status": 500, "times": 1})
+    with pytest.raises(PreconditionFailedError):
+        place.store.write(key, content, if_absent=True)
+    assert place.left() == ["k"]
+    assert place.store.read(key).data == content[::-1]
+
+
+def test_a_delete_whose_answer_was_lost(place: Place) -> None:
+    for version in (None, place.store.write(f"{place.area}k", b"x").version):
+        version = version and place.store.write(f"{place.area}k", b"x").version
+        place.store.head(f"{place.area}k")
+        place.faults({"kind": "lost_response", "times": 1, "operations": ["delete_object"]})
+        place.store.delete(f"{place.area}k", if_version=version)
+        assert place.struck() == 1
+        assert place.left() == []
+        place.store.write(f"{place.area}k", b"again")
+
+
+@pytest.mark.parametrize("kind", ["error", "reset"])
+def test_a_listing_survives(place: Place, kind: str) -> None:
+    keys = [f"{number:04}" for number in range(170)]
+    for key in keys:
+        place.store.write(place.area + key, b"")
+    rule: dict[str, object] = {"kind": kind, "every": 2}
+    place.faults({**rule, "status": 503} if kind == "error" else rule)
+    found = [info.key.removeprefix(place.area) for info in place.store.list(place.area)]
+    assert place.struck() > 0
+    assert found == keys
+
+
+def test_a_listing_that_repeats_a_page_is_an_error(place: Place) -> None:
+    for number in range(120):
+        place.store.write(f"{place.area}{number:04}", b"")
+    place.faults({"kind": "repeat_page"})
+    with pytest.raises(StoreError, match="the listing would be wrong"):
+        list(place.store.list(place.area))
+
+
+COMPOSE_FAULTS = [
+    {"kind": "error", "status": 503},
+    {"kind": "error", "status": 500},
+    {"kind": "reset"},
+    {"kind": "lost_response"},
+]
+
+
+@pytest.fixture
+def joining(place: Place) -> Place:
+    if place.scheme == "s3":
+        pytest.skip("S3 composes nothing")
+    return place
+
+
+@pytest.mark.parametrize("fault", COMPOSE_FAULTS, ids=lambda fault: "-".join(map(str, fault.values())))
+@pytest.mark.parametrize("own", [False, True])
+def test_a_compose_survives(joining: Place, fault: dict[str, object], own: bool) -> None:
+    """Once in the middle of a tree, once onto a source, which a repetition would append twice."""
+    infos = [joining.store.write(f"{joining.area}{number:03}", b"%03d" % number) for number in range(1 if own else 50)]
+    infos = [*infos, joining.store.write(f"{joining.area}more", b"more")]
+    target = infos[0].key if own else f"{joining.area}target"
+    joining.faults({**fault, "times": 1, "operations": ["compose_object"]})
+    info = joining.store.compose(infos, target)
+    assert joining.struck() == 1
+    expected = b"".join(b"%03d" % number for number in range(len(infos) - 1)) + b"more"
+    assert bytes(joining.store.read(target, version=info.version).data) == expected
+    assert len(joining.left()) == len(infos) + (not own)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_compose_that_fails_leaves_its_sources_alone(joining: Place, nth: int) -> None:
+    infos = [joining.store.write(f"{joining.area}{number:03}", b"x") for number in range(70)]
+    joining.faults({"kind": "error", "status": 403, "nth": nth, "operations": ["compose_object"]})
+    with pytest.raises(PermissionDeniedError):
+        joining.store.compose(infos, f"{joining.area}target")
+    assert len(joining.left()) == 70
+
+
+@pytest.mark.parametrize("fault", COMPOSE_FAULTS, ids=lambda fault: "-".join(map(str, fault.values())))
+def test_a_large_write_on_a_condition_survives_its_publication(joining: Place, fault: dict[str, object]) -> None:
+    key = f"{joining.area}k"
+    joining.faults({**fault, "times": 1, "operations": ["compose_object"]})
+    info = joining.store.write(key, LARGE, if_absent=True)
+    assert joining.struck() == 1
+    assert joining.left() == ["k"]
+    assert joining.store.read(key, version=info.version).data == LARGE
+
+
+def test_a_copy_whose_source_changes(joining: Place) -> None:
+    """The copy is pinned to what was described; the testbed strikes between."""
+    source = joining.store.write(f"{joining.area}s", b"first")
+    joining.store.write(f"{joining.area}s", b"second")
+    dialect = joining.store._dialect  # type: ignore[attr-defined]  # the step after the description alone
+    with pytest.raises(ObjectChangedError, match="copied"):
+        joining.store._ask(dialect.copy_object(source, f"{joining.area}t"))  # type: ignore[attr-defined]
+    with pytest.raises(NotFoundError):
+        joining.store._ask(  # type: ignore[attr-defined]
+            dialect.copy_object(ObjectInfo(key=f"{joining.area}none", size_bytes=0), f"{joining.area}t")
+        )
