@@ -1,4 +1,4 @@
-"""``bucketbench report``: prints what a run found."""
+"""``bucketbench report``: prints what runs found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bucketbench.errors import BucketbenchError
 from bucketbench.report.derivation import derive_again
 from bucketbench.report.markdown import render_markdown
 from bucketbench.report.rows import json_rows
-from bucketbench.report.runs import load_run, newest_run
+from bucketbench.report.runs import Run, by_scenario, load_run, newest_run
 from bucketbench.report.table import print_report
 from bucketbench.streams import abandon
 
@@ -36,15 +36,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):  # "±" must not end the report where the locale has no such sign
             sys.stdout.reconfigure(errors="replace")
-        run = load_run(arguments.run if arguments.run is not None else newest_run(arguments.multirun))
+        runs = [load_run(path) for path in arguments.runs or [newest_run(arguments.multirun)]]
         if arguments.recompute:
-            run = derive_again(run)
-        if arguments.json:
-            sys.stdout.write(json.dumps(json_rows(run), indent=2) + "\n")
-        elif arguments.markdown:
-            sys.stdout.write(render_markdown(run))
-        else:
-            print_report(run)
+            runs = [derive_again(run) for run in runs]
+        _print([part for run in runs for part in by_scenario(run)], form=arguments.form)
         sys.stdout.flush()
     except BucketbenchError as error:
         sys.stderr.write(f"bucketbench report: {error}\n")
@@ -54,13 +49,33 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _print(runs: Sequence[Run], *, form: str) -> None:
+    """Print each run, of one scenario each, one below the other; JSON is one list of all rows."""
+    if form == "json":
+        sys.stdout.write(json.dumps([row for run in runs for row in json_rows(run)], indent=2) + "\n")
+        return
+    for number, run in enumerate(runs):
+        if number:
+            sys.stdout.write("\n")
+        if form == "markdown":
+            # Alone, the tables are for a page that says what they are.
+            sys.stdout.write(f"### {run.scenario}\n\n" * (len(runs) > 1) + render_markdown(run))
+        else:
+            print_report(run)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bucketbench report",
-        description="Print the table of a run, and which client won by what margin, from the run's files alone.",
+        description="Print the tables of runs, and which client won by what margin, from the runs' files alone.",
     )
     parser.add_argument(
-        "run", nargs="?", type=Path, help="directory of a run, or its run_results.json (default: the newest run)"
+        "runs",
+        nargs="*",
+        type=Path,
+        metavar="RUN",
+        help="directory of a run, or its run_results.json; several are printed one below the other (default: the "
+        "newest run)",
     )
     parser.add_argument(
         "--multirun",
@@ -75,6 +90,13 @@ def _parser() -> argparse.ArgumentParser:
         help="derive the figures again from the raw records beside the results, by the definitions of this version",
     )
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print a JSON list, one object a client and parameter set")
-    form.add_argument("--markdown", action="store_true", help="print Markdown")
+    form.add_argument(
+        "--json",
+        dest="form",
+        action="store_const",
+        const="json",
+        help="print a JSON list, one object a client and parameter set",
+    )
+    form.add_argument("--markdown", dest="form", action="store_const", const="markdown", help="print Markdown")
+    parser.set_defaults(form="text")
     return parser

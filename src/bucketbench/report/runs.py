@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from bucketbench.records import Figure
 from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, SCHEMA_VERSION
 from bucketbench.statistics import MeasuredJob, Role
 
-__all__ = ["Run", "job_directories", "load_run", "newest_run", "read_job"]
+__all__ = ["Run", "by_scenario", "job_directories", "load_run", "newest_run", "read_job"]
 
 _T = TypeVar("_T")
 _JOB_MARKS = (JOB_RESULTS_FILE, "job.json", ".hydra")
@@ -26,7 +26,7 @@ class Run:
 
     Args:
         directory: where the files lie.
-        scenario: the scenario of every job.
+        scenario: the scenario of its jobs; of the first where they are of several, see ``by_scenario``.
         jobs: the jobs whose results were read, failed ones among them.
         started_at: ISO 8601, None where the sweep was interrupted before it was written.
         ended_at: likewise.
@@ -63,6 +63,18 @@ def load_run(path: Path) -> Run:
     if path.exists():
         return _whole_run(path)
     raise ResultsError(f"there is no run at {path}: expected a run's directory or its {RUN_RESULTS_FILE}")
+
+
+def by_scenario(run: Run) -> list[Run]:
+    """The run in parts, each with the jobs of one scenario, in the order in which the scenarios ran.
+
+    A sweep has one scenario. A directory may hold the jobs of several, put together by hand.
+    """
+    scenarios = dict.fromkeys(job.scenario for job in run.jobs)
+    return [
+        replace(run, scenario=scenario, jobs=tuple(job for job in run.jobs if job.scenario == scenario))
+        for scenario in scenarios
+    ]
 
 
 def newest_run(multirun: Path) -> Path:

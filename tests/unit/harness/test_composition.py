@@ -35,7 +35,7 @@ def test_each_option_composes_alone(group: str, option: str) -> None:
 
 def test_every_group_and_file_is_known() -> None:
     found = {path.relative_to(CONF).parts[0] for path in CONF.rglob("*.yaml")}
-    assert found == {"dataset.yaml", "hydra", *GROUPS}
+    assert found == {"dataset.yaml", "listing.yaml", "listing_client", "hydra", *GROUPS}
 
 
 @pytest.mark.parametrize("group", ["network", "faults", "client"])

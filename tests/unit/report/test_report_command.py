@@ -237,7 +237,6 @@ def test_a_damaged_file_is_named(
         ({"figures": {"cpu_s": {"unit": "s", "value": 10**400}}}, "expected a finite number or null"),
         ({"figures": {"cpu_s": {"unit": "s"}}}, "either a value or a reason"),
         ({"repeat": 1}, "repeat 1 of client 'fast' is there more than once"),
-        ({"scenario": "listing"}, "scenarios 'listing' and 'dataset'"),
     ],
 )
 def test_a_damaged_job_is_named(
