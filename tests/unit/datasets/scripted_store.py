@@ -6,6 +6,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 
 from torchbucket.store import ObjectData, ObjectInfo
+from torchbucket.store.protocol import ListedPage
 
 
 @dataclass
@@ -39,6 +40,20 @@ class ScriptedStore:
         for key in sorted(self.bodies, key=str.encode):
             if key.startswith(prefix):
                 yield self._info(key)
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        infos = [info for info in self.list(prefix) if info.key > start_after]
+        page: Future[ListedPage] = Future()
+        page.set_result(
+            ListedPage(
+                keys=[info.key for info in infos],
+                sizes_bytes=[info.size_bytes for info in infos],
+                versions=[info.version for info in infos],
+                complete=True,
+                resume_after=infos[-1].key if infos else start_after,
+            )
+        )
+        return page
 
     def head(self, key: str) -> ObjectInfo:
         self.heads.append(key)
