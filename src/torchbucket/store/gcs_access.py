@@ -212,7 +212,7 @@ class GcsAccess:
                 else "the Google credentials give no access token; check the credentials' source and the network"
             )
             raise PermissionDeniedError(
-                f"{self._uri}: {advice} ({type(error).__name__}: {_shown(error)})",
+                f"{self._uri}: {advice} ({type(error).__name__}: {_shown(error, whole=missing)})",
                 operation="credentials",
                 uri=self._uri,
             ) from None  # The original may hold what the token's server said, word by word.
@@ -274,8 +274,9 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _shown(error: BaseException) -> str:
-    """The first words of an error of the library below, without anything that might be a secret."""
+def _shown(error: BaseException, *, whole: bool = False) -> str:
+    """The first words of an error of the library below, without anything that might be a secret, unless ``whole``: what
+    looks like one is a file's name then."""
     said = str(error.args[0]) if error.args else ""
     printable = "".join(character if character.isprintable() else " " for character in said)
-    return _SECRET.sub("…", printable)[:200]
+    return (printable if whole else _SECRET.sub("…", printable))[:200]
