@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from torchbucket.listing.collect import list_objects
-from torchbucket.listing.columns import UNKNOWN_SIZE, KeyColumn, Listing
+from torchbucket.listing.columns import UNKNOWN_SIZE, KeyColumn, Listing, VersionColumn
 
-__all__ = ["UNKNOWN_SIZE", "KeyColumn", "Listing", "list_objects"]
+__all__ = ["UNKNOWN_SIZE", "KeyColumn", "Listing", "VersionColumn", "list_objects"]

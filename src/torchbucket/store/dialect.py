@@ -3,46 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import repeat
-from typing import Protocol
+from typing import Protocol, overload
 
+from torchbucket.store.checksums import Checksum
 from torchbucket.store.conditions import Condition
 from torchbucket.store.operation import Answer, Operation, Request
 from torchbucket.store.protocol import ObjectInfo, OpenUpload
 
-__all__ = ["Dialect", "ListPage", "UploadPage", "UploadedPart"]
+__all__ = ["Dialect", "IsoTimes", "ListPage", "UploadPage", "UploadedPart"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListPage:
     """One page of a listing in columns of equal length, and how to ask for the next: None at the end.
 
-    ``modified`` holds the times of the last change as the server wrote them, in ISO 8601; it is empty where they were
-    not asked for.
+    ``modified_s`` is empty where the times of the last change were not asked for.
     """
 
     keys: list[str]
     sizes_bytes: list[int]
     versions: list[str | None]
     next_token: str | None
-    modified: list[str] = field(default_factory=list)
+    modified_s: Sequence[float | None] = ()
 
     def infos(self) -> Iterator[ObjectInfo]:
         """Yield the objects one by one."""
-        times = map(_seconds, self.modified) if self.modified else repeat(None)
+        times = self.modified_s or repeat(None)
         for key, size_bytes, version, modified_s in zip(
             self.keys, self.sizes_bytes, self.versions, times, strict=False
         ):
             yield ObjectInfo(key=key, size_bytes=size_bytes, version=version, last_modified_s=modified_s)
 
 
-def _seconds(text: str) -> float | None:
-    try:
-        return datetime.fromisoformat(text).timestamp() if text else None
-    except ValueError:
-        return None
+class IsoTimes(Sequence["float | None"]):
+    """Times written in ISO 8601, read when they are asked for: most who list want none of them."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, index: int) -> float | None: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> IsoTimes: ...
+
+    def __getitem__(self, index: int | slice) -> float | IsoTimes | None:
+        """The time in seconds since the epoch; None where the text is no time."""
+        if isinstance(index, slice):
+            return IsoTimes(self._texts[index])
+        try:
+            return datetime.fromisoformat(self._texts[index]).timestamp() if self._texts[index] else None
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +106,12 @@ class Dialect(Protocol):
     most_sources: int
     """The most objects that one request composes; 0 where the provider has no such request."""
 
+    verifies: bool
+    """Whether what is read is to be compared with the object's checksum."""
+
+    ranges_tell_checksum: bool
+    """Whether the answer to a range has the checksum of the whole object, as that to the whole has."""
+
     def prepare(self) -> None:
         """Find credentials and endpoint, on the caller's thread, since that may ask the network."""
         ...
@@ -102,8 +128,12 @@ class Dialect(Protocol):
         """Ask for the bytes ``[start, stop)``, or with ``start`` None for all; of that version only, if any."""
         ...
 
-    def head_request(self, key: str, *, version: str | None = None) -> Request:
-        """Ask for an object's description."""
+    def head_request(self, key: str, *, version: str | None = None, checksums: bool = False) -> Request:
+        """Ask for an object's description, and for its checksum where that is not told anyway."""
+        ...
+
+    def checksum(self, answer: Answer) -> Checksum | None:
+        """The checksum of the whole object that the answer to a read or HEAD tells; None where it tells none."""
         ...
 
     def delete_request(self, key: str, condition: Condition) -> Request:

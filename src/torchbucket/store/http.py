@@ -127,6 +127,7 @@ class HttpStore(BaseStore):
                 size_bytes=size_bytes,
                 version=version,
                 part_size_bytes=part_bytes,
+                most_fetches=self._config.retry.max_attempts,
             ).begin()
         whole = start == 0 and size_bytes is not None and end == size_bytes
         read = RangeRead(

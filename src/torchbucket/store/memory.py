@@ -68,7 +68,7 @@ class MemoryStore(BaseStore):
 
         return settled(work)
 
-    def _infos(self, prefix: str, start_after: str, limit: int | None) -> list[ObjectInfo]:
+    def _infos(self, prefix: str, start_after: str, limit: int | None) -> Sequence[ObjectInfo]:
         bucket, first = self._bucket, max(key_bytes(prefix), key_bytes(start_after))
         found: list[ObjectInfo] = []
         with bucket.lock:

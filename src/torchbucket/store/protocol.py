@@ -43,7 +43,7 @@ class ListedPage:
 
     ``complete`` says that no object follows the last one of the page under the prefix that was asked for. A page that
     is not complete may be of any length, and empty too. ``resume_after`` is where to go on: no object between it and
-    the page's last one exists; it is at least the last key.
+    the page's last one exists; it is at least the last key. ``modified_s`` is empty where the server does not tell.
     """
 
     keys: list[str]
@@ -51,6 +51,7 @@ class ListedPage:
     versions: list[str | None]
     complete: bool
     resume_after: str
+    modified_s: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

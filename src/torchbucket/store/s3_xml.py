@@ -8,10 +8,21 @@ from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from torchbucket.store.dialect import ListPage, UploadedPart, UploadPage
-from torchbucket.store.protocol import ObjectInfo, OpenUpload
+from torchbucket.store.dialect import UploadedPart, UploadPage
+from torchbucket.store.protocol import OpenUpload
 
-__all__ = ["MalformedAnswerError", "completion", "error_fields", "list_page", "text_of", "upload_page"]
+__all__ = [
+    "MalformedAnswerError",
+    "children",
+    "completion",
+    "error_fields",
+    "fields_of",
+    "name_of",
+    "parsed",
+    "required",
+    "text_of",
+    "upload_page",
+]
 
 
 class MalformedAnswerError(ValueError):
@@ -25,7 +36,8 @@ class _NoDoctype(ElementTree.TreeBuilder):
         raise MalformedAnswerError(f"the XML has a document type, {name!r}, which S3 never sends")
 
 
-def _parse(body: bytes) -> ElementTree.Element:
+def parsed(body: bytes) -> ElementTree.Element:
+    """Read a document; raise ``MalformedAnswerError`` where it is none, or has a document type."""
     # A document type is refused before any entity of it is read, so that the expansion attacks do not apply.
     parser = ElementTree.XMLParser(target=_NoDoctype())  # noqa: S314
     try:
@@ -38,19 +50,23 @@ def _parse(body: bytes) -> ElementTree.Element:
     return root
 
 
-def _name(element: ElementTree.Element) -> str:
+def name_of(element: ElementTree.Element) -> str:
+    """An element's name without its namespace."""
     return element.tag.rpartition("}")[2]
 
 
-def _fields(element: ElementTree.Element) -> dict[str, str]:
-    return {_name(child): child.text or "" for child in element}
+def fields_of(element: ElementTree.Element) -> dict[str, str]:
+    """The texts of an element's children by their names."""
+    return {name_of(child): child.text or "" for child in element}
 
 
-def _children(element: ElementTree.Element, name: str) -> Iterator[dict[str, str]]:
-    return (_fields(child) for child in element if _name(child) == name)
+def children(element: ElementTree.Element, name: str) -> Iterator[dict[str, str]]:
+    """The fields of each child of that name."""
+    return (fields_of(child) for child in element if name_of(child) == name)
 
 
-def _required(fields: dict[str, str], name: str) -> str:
+def required(fields: dict[str, str], name: str) -> str:
+    """One field; raise ``MalformedAnswerError`` where the answer lacks it."""
     try:
         return fields[name]
     except KeyError:
@@ -67,72 +83,49 @@ def _seconds(text: str | None) -> float | None:
 def error_fields(body: bytes) -> dict[str, str]:
     """The elements of an error document, such as ``Code``; empty where the body is none."""
     try:
-        root = _parse(body)
+        root = parsed(body)
     except MalformedAnswerError:
         return {}
-    return _fields(root) if _name(root) == "Error" else {}
+    return fields_of(root) if name_of(root) == "Error" else {}
 
 
 def text_of(body: bytes, root_name: str, element: str) -> str:
     """The text of one element below the root, whose own name is checked."""
-    root = _parse(body)
-    if _name(root) != root_name:
-        raise MalformedAnswerError(f"expected the document {root_name}, got {_name(root)}")
-    return _required(_fields(root), element)
-
-
-def list_page(body: bytes) -> ListPage:
-    """Read a page of ListObjectsV2 that was asked for with ``encoding-type=url``."""
-    root = _parse(body)
-    if _name(root) != "ListBucketResult":
-        raise MalformedAnswerError(f"expected the document ListBucketResult, got {_name(root)}")
-    top = _fields(root)
-    decode = unquote_plus if top.get("EncodingType") == "url" else str
-    objects = []
-    for fields in _children(root, "Contents"):
-        size = _required(fields, "Size")
-        if not (size.isascii() and size.isdigit()):
-            raise MalformedAnswerError(f"the listing has the size {size!r}")
-        objects.append(
-            ObjectInfo(
-                key=decode(_required(fields, "Key")),
-                size_bytes=int(size),
-                version=fields.get("ETag") or None,
-                last_modified_s=_seconds(fields.get("LastModified")),
-            )
-        )
-    token = None
-    if top.get("IsTruncated") == "true":
-        token = top.get("NextContinuationToken")
-        if not token:
-            raise MalformedAnswerError("the listing says that it goes on, but not how to ask for the rest")
-    return ListPage(objects=objects, next_token=token)
+    root = parsed(body)
+    if name_of(root) != root_name:
+        raise MalformedAnswerError(f"expected the document {root_name}, got {name_of(root)}")
+    return required(fields_of(root), element)
 
 
 def upload_page(body: bytes) -> UploadPage:
     """Read a page of ListMultipartUploads that was asked for with ``encoding-type=url``."""
-    root = _parse(body)
-    top = _fields(root)
+    root = parsed(body)
+    if name_of(root) != "ListMultipartUploadsResult":
+        # A server without this request answers with the list of objects: no uploads, it would seem.
+        raise MalformedAnswerError(f"expected the document ListMultipartUploadsResult, got {name_of(root)}")
+    top = fields_of(root)
     decode = unquote_plus if top.get("EncodingType") == "url" else str
     uploads = [
         OpenUpload(
-            key=decode(_required(fields, "Key")),
-            upload_id=_required(fields, "UploadId"),
+            key=decode(required(fields, "Key")),
+            upload_id=required(fields, "UploadId"),
             started_s=_seconds(fields.get("Initiated")),
         )
-        for fields in _children(root, "Upload")
+        for fields in children(root, "Upload")
     ]
     marker = None
     if top.get("IsTruncated") == "true":
-        marker = (decode(_required(top, "NextKeyMarker")), top.get("NextUploadIdMarker", ""))
+        marker = (decode(required(top, "NextKeyMarker")), top.get("NextUploadIdMarker", ""))
     return UploadPage(uploads=uploads, next_marker=marker)
 
 
-def completion(parts: Iterable[UploadedPart]) -> bytes:
-    """The body of CompleteMultipartUpload."""
+def completion(parts: Iterable[UploadedPart], *, checksum_element: str = "") -> bytes:
+    """The body of CompleteMultipartUpload; the parts' checksums, where they have any, in elements of that name."""
     pieces = ['<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">']
     for part in parts:
-        checksum = f"<ChecksumCRC32>{escape(part.checksum)}</ChecksumCRC32>" if part.checksum else ""
+        checksum = ""
+        if part.checksum is not None and checksum_element:
+            checksum = f"<{checksum_element}>{escape(part.checksum)}</{checksum_element}>"
         pieces.append(f"<Part><ETag>{escape(part.tag)}</ETag>{checksum}<PartNumber>{part.number}</PartNumber></Part>")
     pieces.append("</CompleteMultipartUpload>")
     return "".join(pieces).encode()

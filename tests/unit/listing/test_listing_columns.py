@@ -65,6 +65,6 @@ def test_a_name_that_does_not_belong_is_refused():
 
 
 def test_columns_of_different_length_are_refused():
-    keys = KeyColumn(b"", b"ab", np.array([0, 1, 2]))
+    keys = KeyColumn([b""], [0], b"ab", np.array([0, 1, 2]))
     with pytest.raises(ValueError, match="2 keys, 1 sizes"):
         Listing(keys, np.array([1]))
