@@ -10,6 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -230,8 +231,9 @@ class GcsAccess:
             import requests
             from google.auth.transport.requests import Request
 
-            session = requests.Session()
-            session.verify = trusted_certificates(self._config)
+            session: Any = requests.Session()
+            # With every request, since the session's own setting is worth less than REQUESTS_CA_BUNDLE.
+            session.request = partial(session.request, verify=trusted_certificates(self._config))
             self._request = Request(session)
         return self._request
 

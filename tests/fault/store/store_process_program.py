@@ -180,10 +180,10 @@ def interrupt_a_read(store: Store) -> None:
 
 
 def main() -> None:
-    name, endpoint, certificate = sys.argv[1:4]
+    name, endpoint, certificate, scheme = sys.argv[1:5]
     config = StoreConfig(
         endpoint=endpoint,
-        region="us-east-1",
+        region="us-east-1" if scheme == "s3" else None,
         part_size_bytes=5 * MIB,
         memory_budget_bytes=20 * MIB,
         ca_bundle=certificate or None,
@@ -202,7 +202,7 @@ def main() -> None:
             interrupt_a_read,
         )
     }
-    scenarios[name](open_store("s3://data", config))
+    scenarios[name](open_store(f"{scheme}://data", config))
     print("done", flush=True)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from scripted_s3 import Fault, ScriptedS3
@@ -14,23 +16,44 @@ from scripted_s3 import Fault, ScriptedS3
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 
 LIMIT_S = 90
+NONE: Mapping[str, str] = MappingProxyType({})
 PROGRAM = Path(__file__).with_name("store_process_program.py")
 
 pytestmark = pytest.mark.timeout(LIMIT_S + 30)
 
 
-@pytest.fixture(scope="module", params=["http", "tls"])
-def testbed(request: pytest.FixtureRequest) -> Iterator[RunningTestbed]:
-    with launch_testbed(buckets=["data"], tls=request.param == "tls") as running:
-        yield running
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """One port of a testbed, and what a process needs to reach it."""
+
+    testbed: RunningTestbed
+    scheme: str
+    variables: dict[str, str]
+
+    def run(self, scenario: str) -> str:
+        endpoint = self.testbed.s3_endpoint if self.scheme == "s3" else self.testbed.gcs_endpoint
+        return run(scenario, endpoint, self.testbed.ca_certificate, self.scheme, self.variables)
 
 
-def run(scenario: str, endpoint: str, certificate: object = "") -> str:
+@pytest.fixture(scope="module", params=["s3-http", "s3-tls", "gs-tls-auth"])
+def served(request: pytest.FixtureRequest) -> Iterator[Served]:
+    scheme, *options = request.param.split("-")
+    with launch_testbed(buckets=["data"], tls="tls" in options, require_auth="auth" in options) as running:
+        variables = {}
+        if running.credentials is not None:
+            variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(running.credentials.service_accounts["default"])
+        yield Served(testbed=running, scheme=scheme, variables=variables)
+
+
+def run(
+    scenario: str, endpoint: str, certificate: object = "", scheme: str = "s3", variables: Mapping[str, str] = NONE
+) -> str:
     environment = {
         **os.environ,
         "AWS_ACCESS_KEY_ID": "AKIAPROCESS",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_EC2_METADATA_DISABLED": "true",
+        **variables,
     }
     command = [
         sys.executable,
@@ -42,6 +65,7 @@ def run(scenario: str, endpoint: str, certificate: object = "") -> str:
         scenario,
         endpoint,
         str(certificate or ""),
+        scheme,
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env=environment, check=False)
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
@@ -51,13 +75,13 @@ def run(scenario: str, endpoint: str, certificate: object = "") -> str:
 @pytest.mark.parametrize(
     "scenario", ["forks_while_busy", "fork_from_a_callback", "parents_future_in_a_child", "start_methods"]
 )
-def test_processes(testbed: RunningTestbed, scenario: str) -> None:
-    assert run(scenario, testbed.s3_endpoint, testbed.ca_certificate).endswith("done\n")
+def test_processes(served: Served, scenario: str) -> None:
+    assert served.run(scenario).endswith("done\n")
 
 
-def test_an_exit_aborts_what_nobody_closed(testbed: RunningTestbed) -> None:
-    run("exit_with_open_writer", testbed.s3_endpoint, testbed.ca_certificate)
-    assert testbed.open_uploads() == []
+def test_an_exit_aborts_what_nobody_closed(served: Served) -> None:
+    served.run("exit_with_open_writer")
+    assert served.testbed.open_uploads() == []
 
 
 def test_an_exit_does_not_wait_for_a_silent_server(server: ScriptedS3) -> None:
