@@ -21,7 +21,7 @@ _OWNERS: Final = 256
 _PASSES: Final = 256
 
 # The columns of an owner, a process that has loaders or reads by itself.
-_PID, _EPOCH, _RESUMING = range(3)
+_PID, _EPOCH, _RESUMING, _IN_WORKERS = range(4)
 # The columns of a pass that workers share.
 _OWNER, _TOKEN, _TURN, _WORKERS, _SERIAL, _PASS_EPOCH, _PASS_RESUMING, _BEGUN, _DONE = range(9)
 
@@ -61,15 +61,15 @@ class EpochClock:
     """
 
     def __init__(self, epoch: int = 0, *, resuming: bool = False) -> None:
-        self._block = SharedBlock(8 * (1 + _OWNERS * 3 + _PASSES * 9))
+        self._block = SharedBlock(8 * (1 + _OWNERS * 4 + _PASSES * 9))
         self._attach()
-        self._owners[0] = os.getpid(), epoch, resuming
+        self._owners[0] = os.getpid(), epoch, resuming, False
 
     def _attach(self) -> None:
         numbers: npt.NDArray[np.int64] = np.frombuffer(self._block.memory, np.int64)
         self._begun_in_all = numbers[:1]
-        self._owners = numbers[1 : 1 + _OWNERS * 3].reshape(_OWNERS, 3)
-        self._passes = numbers[1 + _OWNERS * 3 :].reshape(_PASSES, 9)
+        self._owners = numbers[1 : 1 + _OWNERS * 4].reshape(_OWNERS, 4)
+        self._passes = numbers[1 + _OWNERS * 4 :].reshape(_PASSES, 9)
         self._turns: dict[int, int] = {}
 
     @property
@@ -86,17 +86,16 @@ class EpochClock:
 
     @property
     def in_workers(self) -> bool:
-        """Whether the latest pass of this process' workers is not over, as far as is known here."""
+        """Whether workers of this process began a pass since its epoch was last named, or a state loaded."""
         with self._block.locked():
-            mine = self._passes[self._passes[:, _OWNER] == _owner_pid()]
-            current = mine[(mine[:, _DONE] < mine[:, _WORKERS]) & (mine[:, _PASS_EPOCH] == self._owner()[_EPOCH])]
-            return len(current) > 0
+            return bool(self._owner()[_IN_WORKERS])
 
     def set(self, epoch: int) -> None:
         """Name the epoch of the next pass; a loaded state keeps applying if it is of that epoch."""
         check_epoch(epoch)
         with self._block.locked():
             owner = self._owner()
+            owner[_IN_WORKERS] = False
             if owner[_EPOCH] != epoch:
                 owner[_EPOCH], owner[_RESUMING] = epoch, False
 
@@ -104,7 +103,7 @@ class EpochClock:
         """Name the epoch of the next pass, to which a state applies that the data set has just loaded."""
         with self._block.locked():
             owner = self._owner()
-            owner[_EPOCH], owner[_RESUMING] = epoch, True
+            owner[_EPOCH], owner[_RESUMING], owner[_IN_WORKERS] = epoch, True, False
             # Whatever pass of workers went before, it is of no account any more.
             self._passes[self._passes[:, _OWNER] == _owner_pid()] = 0
 
@@ -173,6 +172,7 @@ class EpochClock:
         serial = int(self._begun_in_all[0])
         row = serial % _PASSES
         owner = self._owner()
+        owner[_IN_WORKERS] = True
         self._passes[row] = (*identity, serial, owner[_EPOCH], owner[_RESUMING], 0, 0)
         return row
 
@@ -188,7 +188,7 @@ class EpochClock:
                 f"more than {_OWNERS} processes iterate one data set object that they inherited: construct it in each"
             )
         row: npt.NDArray[np.int64] = self._owners[int(free.argmax()), :]
-        row[:] = pid, *self._owners[0, _EPOCH:]
+        row[:] = pid, *self._owners[0, _EPOCH:_IN_WORKERS], False
         return row
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs ``loader_program.py`` with a limit that turns a hang into a failure."""
+"""Runs a program that loads data, with a limit that turns a hang into a failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 HANG_LIMIT_S = 110
-PROGRAM = Path(__file__).with_name("loader_program.py")
 COUNT = 23
 EXPECTED = [[f"train/{index:03}", index * 1000] for index in range(COUNT)]
 
@@ -19,10 +18,10 @@ def fill(store) -> None:
         store.write(key, b"x" * size)
 
 
-def run(scenario: str, method: str, *arguments: str):
+def run(scenario: str, method: str, *arguments: str, program: str = "loader_program.py"):
     """What the program printed; fails where it does not end well or not at all."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", PROGRAM, scenario, method, *arguments],
+        [sys.executable, "-W", "ignore", Path(__file__).with_name(program), scenario, method, *arguments],
         capture_output=True,
         text=True,
         timeout=HANG_LIMIT_S,
