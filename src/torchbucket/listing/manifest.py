@@ -16,7 +16,7 @@ from torchbucket.listing.summary import Summary
 from torchbucket.store import open_store
 from torchbucket.uri import SCHEMES, ObjectURI
 
-__all__ = ["SCHEMA_VERSION", "Manifest", "ManifestError"]
+__all__ = ["SCHEMA_VERSION", "Manifest", "ManifestError", "manifest_place"]
 
 _DESCRIPTION: Final = ("root", "prefix", "made_at")
 
@@ -71,7 +71,7 @@ class Manifest:
             StoreError: it could not be read.
             ImportError: pyarrow is not installed.
         """
-        place = _place(uri)
+        place = manifest_place(uri)
         data = open_store(place, config).read(place.key).data
         listing, described = decode(data, str(place))
         try:
@@ -95,7 +95,7 @@ class Manifest:
             StoreError: it could not be written.
             ImportError: pyarrow is not installed.
         """
-        place = _place(uri)
+        place = manifest_place(uri)
         described = dict(zip(_DESCRIPTION, (self.root.root, self.prefix, self.made_at.isoformat()), strict=True))
         open_store(place, config).write(place.key, encode(self.listing, described))
 
@@ -107,7 +107,7 @@ class Manifest:
         return f"Manifest({self.root.root!r}, prefix={self.prefix!r}, {len(self.listing)} objects, {self.made_at})"
 
 
-def _place(uri: str) -> ObjectURI:
+def manifest_place(uri: str) -> ObjectURI:
     """Where a manifest's file is: an address, or a path on this machine."""
     if not any(uri.startswith(f"{scheme}:") for scheme in SCHEMES) and "://" not in uri:
         uri = f"file://{Path(uri).absolute()}"

@@ -46,8 +46,7 @@ class Summary:
         smallest_bytes: None where no size is known; so for the next two.
         median_bytes: the lower one of the two in the middle of an even number.
         largest_bytes: the largest size.
-        sizes: bins by powers of two, from the smallest to the largest that holds an object; the first may be
-            ``[0, 1)``.
+        sizes: the bins by powers of two that hold an object; objects of no bytes are in ``[0, 1)``.
         prefixes: the segments below the listed prefix with most bytes, then most objects, then by name.
         more_prefixes: how many segments were left out of ``prefixes``.
     """
@@ -95,8 +94,7 @@ def _bins(ascending: npt.NDArray[np.int64]) -> tuple[SizeBin, ...]:
         SizeBin(start_bytes=start, stop_bytes=stop, count=last - first, total_bytes=int(ascending[first:last].sum()))
         for (start, stop), (first, last) in zip(pairwise(edges), pairwise(ends), strict=True)
     ]
-    held = [index for index, found in enumerate(bins) if found.count]
-    return tuple(bins[held[0] : held[-1] + 1]) if held else ()
+    return tuple(found for found in bins if found.count)
 
 
 def _by_segment(listing: Listing, prefix: str) -> list[PrefixTotal]:

@@ -1,0 +1,32 @@
+"""The options that every subcommand with a store takes, and the settings they make."""
+
+from __future__ import annotations
+
+import argparse
+
+from torchbucket.config import StoreConfig
+
+__all__ = ["add_store_options", "store_config"]
+
+
+def add_store_options(parser: argparse.ArgumentParser) -> None:
+    """Let a subcommand be told how to reach a store. Credentials are no options: they come from the environment."""
+    group = parser.add_argument_group("store")
+    group.add_argument("--endpoint", metavar="URL", help="base URL of a service, such as http://127.0.0.1:9000")
+    group.add_argument("--region", help="the bucket's region (S3)")
+    group.add_argument("--profile", help="the profile in the AWS configuration files (S3)")
+    group.add_argument("--anonymous", action="store_true", help="send no credentials, for public buckets")
+
+
+def store_config(arguments: argparse.Namespace) -> StoreConfig:
+    """The settings that the options say.
+
+    Raises:
+        ConfigError: an option has a wrong value.
+    """
+    return StoreConfig(
+        endpoint=arguments.endpoint,
+        region=arguments.region,
+        profile=arguments.profile,
+        anonymous=arguments.anonymous,
+    )
