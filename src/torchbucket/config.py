@@ -16,8 +16,8 @@ __all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig"]
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
-# An id, with the domain that old ones have before a colon, or a number. Source: Google Cloud documentation, "Creating and
-# managing projects", and "Getting a Cloud KMS resource ID" for the key.
+# An id, with the domain that old ones have before a colon, or a number. Source: Google Cloud documentation, "Creating
+# and managing projects", and "Getting a Cloud KMS resource ID" for the key.
 _PROJECT = re.compile(r"(?:[a-z0-9.-]+:)?[a-z0-9][a-z0-9-]{0,62}")
 _KMS_KEY = re.compile(r"projects/[^/\s]+/locations/[^/\s]+/keyRings/[^/\s]+/cryptoKeys/[^/\s]+")
 
@@ -120,8 +120,8 @@ class StoreConfig:
             *Source:* about 5 % of load for a second request after the 95th percentile, "The Tail at Scale", CACM 2013.
         bandwidth_bytes_per_s: cap on the bytes received and sent, together, by the store in one process; None means no
             cap. With a cap no read is asked for twice.
-        verify_checksums: compare whole objects that are read with the checksum that the provider keeps of them, and fetch
-            them again where they differ; see ``docs/stores.md`` for what has none.
+        verify_checksums: compare whole objects that are read with the checksum that the provider keeps of them, and
+            fetch them again where they differ; see ``docs/stores.md`` for what has none.
         upload_checksum: the checksum that what is written to S3 carries: ``crc64nvme``, or ``crc32c`` or ``crc32`` for
             S3-compatible services that do not know it. *Source:* CRC-64/NVME is the one that S3 itself gives to objects
             without any, S3 user guide, "Checking object integrity"; what each costs: ``torchbucket.store.checksums``.

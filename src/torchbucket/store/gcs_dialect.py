@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, NotFoundError, StoreError, TransportError, UnsupportedError
+from torchbucket.store.checksums import ALGORITHMS, Checksum
 from torchbucket.store.conditions import Condition
 from torchbucket.store.dialect import ListPage, UploadedPart, UploadPage
 from torchbucket.store.gcs_access import GcsAccess
@@ -53,6 +54,7 @@ class GcsDialect:
     largest_copy_bytes = 5 << 40
     largest_part_bytes = 5 * _GIB
     most_parts = 10_000
+    ranges_tell_checksum = True
     conditional_uploads = False
     most_sources = 32
 
@@ -62,6 +64,7 @@ class GcsDialect:
         self._config = config
         self._access = GcsAccess(bucket, config)
         self._key_name = config.kms_key_name
+        self.verifies = config.verify_checksums
 
     def prepare(self) -> None:
         """Find endpoint and token, on the caller's thread."""
@@ -86,12 +89,18 @@ class GcsDialect:
             lines.append(f"x-goog-if-generation-match: {_generation(version)}")
         return Request(method="GET", url=self._xml_url(key), headers=lines)
 
-    def head_request(self, key: str, *, version: str | None = None) -> Request:
+    def head_request(self, key: str, *, version: str | None = None, checksums: bool = False) -> Request:  # noqa: ARG002  # always told
         """Ask for an object's description in headers."""
         lines = [*self._access.lines(), _AS_STORED]
         if version is not None:
             lines.append(f"x-goog-if-generation-match: {_generation(version)}")
         return Request(method="HEAD", url=self._xml_url(key), headers=lines)
+
+    def checksum(self, answer: Answer) -> Checksum | None:
+        """The CRC-32C of the whole object, which the answer to a range has, too."""
+        if not self.verifies:
+            return None
+        return ALGORITHMS["crc32c"].read(stored_crc32c(answer) or "")
 
     def info(self, key: str, answer: Answer, size_bytes: int) -> ObjectInfo:
         """Read an object's description from an answer's headers.

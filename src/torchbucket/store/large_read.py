@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any
 
-from torchbucket.errors import ObjectChangedError
+from torchbucket.errors import ChecksumError, ObjectChangedError
 from torchbucket.store.base import fit
+from torchbucket.store.checksums import Checksum
 from torchbucket.store.dialect import Dialect
-from torchbucket.store.operation import StoreFuture
+from torchbucket.store.operation import Operation, StoreFuture
+from torchbucket.store.part_sums import ChecksumQuery, PartSums
 from torchbucket.store.protocol import ObjectData, ObjectInfo
 from torchbucket.store.range_read import RangeRead
 from torchbucket.store.transport import Transport
@@ -36,11 +41,25 @@ class _LargeFuture(StoreFuture[ObjectData]):
 
 
 class LargeRead:
-    """Splits a range into parts that are fetched in parallel.
+    """Splits a range into parts that are fetched in parallel, and checks a whole object that was read so.
 
     Where the size is unknown, the first part is fetched alone and tells it. Parts that start before any version is
-    known are compared afterwards; the others are pinned by their request. All but the constructor, ``begin`` and
-    ``give_up`` runs on the transport's thread.
+    known are compared afterwards; the others are pinned by their request. Of a whole object the checksums of the parts,
+    summed where they landed, make the one that the provider keeps; where they do not, parts are fetched again: all of
+    them, then those that came differently the time before, until the object is right or comes the same way twice. All
+    but the constructor, ``begin`` and ``give_up`` runs on the transport's thread.
+
+    Args:
+        transport: runs the requests.
+        dialect: builds them.
+        key: the object's key.
+        start: first byte.
+        stop: end of the range, or None for the object's.
+        target: flat writable memory, at least as long as what the range holds, or None.
+        size_bytes: the size that the object must have, or None.
+        version: the version that the object must have, or None.
+        part_size_bytes: length of a part.
+        most_fetches: how often a part is fetched where the checksum is wrong.
     """
 
     def __init__(
@@ -55,6 +74,7 @@ class LargeRead:
         size_bytes: int | None,
         version: str | None,
         part_size_bytes: int,
+        most_fetches: int,
     ) -> None:
         self._transport = transport
         self._dialect = dialect
@@ -67,9 +87,11 @@ class LargeRead:
         self._part_size_bytes = part_size_bytes
         self._buffer: bytearray | memoryview | None = None
         self._info: ObjectInfo | None = None
-        self._operations: list[RangeRead] = []
+        self._operations: list[Operation[Any]] = []
         self._left = 0
         self._error: BaseException | None = None
+        self._checksum: Checksum | None = None
+        self._sums = PartSums(most_fetches)
         self.future = _LargeFuture(self)
 
     def begin(self) -> Future[ObjectData]:
@@ -80,7 +102,9 @@ class LargeRead:
             first_stop = self._start + self._part_size_bytes
             if self._stop is not None:
                 first_stop = min(first_stop, self._stop)
-            first = self._range(self._start, first_stop, self._target)
+            # Asked for without a range, an object tells its checksum, and a small one is all there.
+            whole = self._start == 0 and self._stop is None and self._asks_for_checksum
+            first = self._range(self._start, first_stop, self._target, whole=whole)
             self._operations.append(first)
             first.future.add_done_callback(self._first_done)
             self._transport.submit((first,))
@@ -92,7 +116,15 @@ class LargeRead:
             self._error = error
         self._transport.drop(self._operations)
 
-    def _range(self, start: int, stop: int, target: memoryview | None) -> RangeRead:
+    @property
+    def _asks_for_checksum(self) -> bool:
+        """Whether ranges do not tell the checksum that is to be known."""
+        return self._dialect.verifies and not self._dialect.ranges_tell_checksum
+
+    def _learn(self, checksum: Checksum) -> None:
+        self._checksum = checksum
+
+    def _range(self, start: int, stop: int, target: memoryview | None, *, whole: bool = False) -> RangeRead:
         return RangeRead(
             self._dialect,
             self._key,
@@ -101,6 +133,8 @@ class LargeRead:
             target=target,
             size_bytes=self._size_bytes,
             version=self._version,
+            whole=whole,
+            told=self._learn,
         )
 
     def _first_done(self, done: Future[ObjectData]) -> None:
@@ -126,39 +160,75 @@ class LargeRead:
         length = stop - self._start
         if self._target is None:
             self._buffer = bytearray(length)
-            whole = memoryview(self._buffer)
-            whole[: len(bytes_before)] = bytes_before
+            memoryview(self._buffer)[: len(bytes_before)] = bytes_before
         else:
-            self._buffer = whole = fit(self._target, length)
-        parts = []
-        for first in range(start, stop, self._part_size_bytes):
+            self._buffer = fit(self._target, length)
+        if self._start == 0 and stop == size_bytes and self._dialect.verifies:
+            self._sums.expect(range(0, stop, self._part_size_bytes), stop)
+        self._fetch(range(start, stop, self._part_size_bytes), ask=self._checksum is None)
+
+    def _fetch(self, starts: Sequence[int], *, ask: bool = False) -> None:
+        """Fetch the parts that begin there; with ``ask`` the checksum, too, where one is needed and not told."""
+        assert self._buffer is not None
+        stop, whole = self._start + len(self._buffer), memoryview(self._buffer)
+        parts: list[Operation[Any]] = []
+        for first in starts:
             last = min(first + self._part_size_bytes, stop)
-            parts.append(self._range(first, last, whole[first - self._start : last - self._start]))
+            part = self._range(first, last, whole[first - self._start : last - self._start])
+            part.future.add_done_callback(partial(self._part_done, first))
+            parts.append(part)
+        if ask and self._sums.expected and self._asks_for_checksum:
+            query = ChecksumQuery(self._dialect, self._key, version=self._version)
+            query.future.add_done_callback(self._asked)
+            parts.append(query)
         self._operations, self._left = parts, len(parts)
-        for part in parts:
-            part.future.add_done_callback(self._part_done)
         self._transport.submit(parts)
 
-    def _part_done(self, done: Future[ObjectData]) -> None:
+    def _part_done(self, first: int, done: Future[ObjectData]) -> None:
         self._left -= 1
         error = done.exception()
-        if error is not None:
-            if self._error is None:
-                self.give_up(error)
-        else:
+        if error is None:
             self._compare(done.result().info)
-        if not self._left:
-            if self._error is not None:
-                self._end(self._error)
+            self._sums.arrived(first, done.result().data, self._checksum)
+        elif self._error is None:
+            self.give_up(error)
+        self._settle()
+
+    def _asked(self, done: Future[tuple[ObjectInfo, Checksum | None]]) -> None:
+        self._left -= 1
+        error = done.exception()
+        if error is None:
+            info, self._checksum = done.result()
+            self._compare(info)
+        elif self._error is None:
+            self.give_up(error)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Where nothing is on the way any more, end, or fetch again what may be damaged."""
+        if self._left:
+            return
+        if self._error is not None:
+            self._end(self._error)
+            return
+        assert self._info is not None and self._buffer is not None
+        if self._checksum is not None and self._sums.expected:
+            try:
+                suspects = self._sums.suspects(self._checksum, self._buffer, self._dialect.address(self._key))
+            except ChecksumError as error:
+                self._end(error)
                 return
-            assert self._info is not None and self._buffer is not None
-            self._end(None, ObjectData(info=self._info, start=self._start, data=self._buffer))
+            if suspects:
+                self._version = self._info.version
+                self._fetch(suspects)
+                return
+        self._end(None, ObjectData(info=self._info, start=self._start, data=self._buffer))
 
     def _compare(self, info: ObjectInfo) -> None:
         if self._info is None:
             self._info, self._version = info, info.version
             for operation in self._operations:
-                if operation.version is None:
+                if isinstance(operation, RangeRead) and operation.version is None:
                     operation.version = info.version
         elif info.version != self._info.version and self._error is None:
             uri = self._dialect.address(self._key)

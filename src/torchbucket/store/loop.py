@@ -241,7 +241,7 @@ class Loop:
         failure: Exception | None = None
         result: Any = None
         try:
-            if failed is not None:
+            if failed is not None and not operation.satisfied:
                 raise operation.interrupted(attempt.lines) or failed
             result = operation.finish(attempt.lines)
         except Exception as raised:  # noqa: BLE001  # fails this operation, not the others

@@ -135,6 +135,9 @@ class Operation(Generic[T]):
     race: Race | None = None
     """The two requests for this operation's answer, while there are two."""
 
+    satisfied = False
+    """Whether the sink ended the attempt because it needs no more of the answer, which then counts as whole."""
+
     def __init__(self, name: str, key: str, uri: str) -> None:
         self.name = name
         self.key = key

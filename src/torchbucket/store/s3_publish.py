@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from torchbucket.errors import NotFoundError, StoreError
+from torchbucket.errors import ChecksumError, NotFoundError, StoreError
+from torchbucket.store.checksums import Algorithm, Checksum
 from torchbucket.store.conditions import Condition, unmet
 from torchbucket.store.dialect import UploadedPart
 from torchbucket.store.operation import Again, Answer, Onward, Operation, Request
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.publication import Publication
-from torchbucket.store.s3_xml import MalformedAnswerError, text_of
+from torchbucket.store.s3_xml import MalformedAnswerError, fields_of, parsed, text_of
 
 if TYPE_CHECKING:
     from torchbucket.store.s3_dialect import S3Dialect
 
-__all__ = ["CompleteUpload", "HeadObject", "PutObject"]
+__all__ = ["CompleteUpload", "HeadObject", "PutObject", "combined"]
 
 _MD5_TAG = re.compile(r'"([0-9a-f]{32})"')
 
@@ -107,7 +109,7 @@ class PutObject(_S3Publication):
     def _is_ours(self, info: ObjectInfo, answer: Answer) -> bool:
         if info.size_bytes != len(self._body):
             return False
-        stored = answer.headers.get("x-amz-checksum-crc32")
+        stored = answer.headers.get(self._dialect.sum_header)
         match = _MD5_TAG.fullmatch(info.version or "")
         if match is not None:
             return match[1] == hashlib.md5(self._body, usedforsecurity=False).hexdigest()
@@ -132,6 +134,7 @@ class CompleteUpload(_S3Publication):
         if answer.status == 200:
             try:
                 tag = text_of(answer.body, "CompleteMultipartUploadResult", "ETag")
+                self._compare(fields_of(parsed(answer.body)))
             except MalformedAnswerError as error:
                 failure = self._dialect.failure(self.name, self.key, answer)
                 if isinstance(failure, StoreError) and failure.code is None:
@@ -140,6 +143,23 @@ class CompleteUpload(_S3Publication):
                 raise failure from error
             return ObjectInfo(key=self.key, size_bytes=size_bytes, version=tag)
         raise self._refused(self._dialect.failure(self.name, self.key, answer))
+
+    def _compare(self, result: dict[str, str]) -> None:
+        """Raise where the object has another checksum than follows from its parts'."""
+        algorithm = self._dialect.upload_sum
+        stated = algorithm.read(result.get(self._dialect.sum_element, ""))
+        expected = combined(algorithm, self._parts)
+        if stated is None or expected is None or result.get("ChecksumType") != "FULL_OBJECT" or stated == expected:
+            return
+        raise ChecksumError(
+            f"{self.name} {self.uri}: the parts make an object with the {algorithm.name} {expected.text}, the one that "
+            f"is there has {stated.text}: it was damaged where it is stored; write it anew",
+            operation=self.name,
+            uri=self.uri,
+            algorithm=algorithm.name,
+            expected=expected.text,
+            computed=stated.text,
+        )
 
     def _is_ours(self, info: ObjectInfo, answer: Answer) -> bool:  # noqa: ARG002  # the tag says enough
         if info.size_bytes != sum(part.size_bytes for part in self._parts):
@@ -151,3 +171,16 @@ class CompleteUpload(_S3Publication):
             return info.version == f'"{expected}-{len(self._parts)}"'
         # Under a KMS key a tag is no digest; size and number of parts must do.
         return (info.version or "").endswith(f'-{len(self._parts)}"')
+
+
+def combined(algorithm: Algorithm, parts: Iterable[UploadedPart]) -> Checksum | None:
+    """The checksum of the object that parts make, from theirs; None where that of any is not known."""
+    if algorithm.combine is None:
+        return None
+    whole = 0
+    for part in parts:
+        checksum = algorithm.read(part.checksum or "")
+        if checksum is None:
+            return None
+        whole = algorithm.combine(whole, checksum.value, part.size_bytes)
+    return Checksum(algorithm, whole)

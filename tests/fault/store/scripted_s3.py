@@ -52,6 +52,7 @@ class ScriptedS3:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.object_headers: defaultdict[str, dict[str, str]] = defaultdict(dict)  # of answers about an object
         self.tags: dict[str, str] = {}  # those that are not the MD5 of the content
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
@@ -184,7 +185,7 @@ class ScriptedS3:
         tag = self.tags.get(seen.key, _tag(content))
         if seen.headers.get("if-match", tag) != tag:
             return _error(412, "PreconditionFailed", empty=seen.kind == "head_object")
-        headers = {"etag": tag, "last-modified": "Fri, 27 Nov 2026 20:00:00 GMT"}
+        headers = {"etag": tag, "last-modified": "Fri, 27 Nov 2026 20:00:00 GMT", **self.object_headers[seen.key]}
         if seen.kind == "head_object":
             return 200, {**headers, "content-length": str(len(content))}, b""
         asked = seen.headers.get("range")

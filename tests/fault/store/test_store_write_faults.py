@@ -143,7 +143,8 @@ def test_part_two_fails_twice(server: ScriptedS3, opened: Opened, records: list[
 
 
 def test_damage_that_the_server_reports_is_repaired(server: ScriptedS3, opened: Opened) -> None:
-    server.faults["put_object"].append(Fault(status=200, headers={"x-amz-checksum-crc32": "AAAAAA==", "etag": '"x"'}))
+    stored = {"x-amz-checksum-crc64nvme": "AAAAAAAAAAA=", "etag": '"x"'}
+    server.faults["put_object"].append(Fault(status=200, headers=stored))
     opened().write("k", b"content")
     assert server.objects == {"k": b"content"}
     assert server.count("put_object") == 2
@@ -154,11 +155,11 @@ def test_every_write_carries_its_checksum(server: ScriptedS3, opened: Opened) ->
     store.write("k", b"123456789")
     stream(store, LARGE)
     put = server.of("put_object")[0].headers
-    assert put["x-amz-checksum-crc32"] == "y/Q5Jg=="  # the CRC-32 of 123456789 is cbf43926
+    assert put["x-amz-checksum-crc64nvme"] == "rosUhgp5mIg="  # the CRC-64/NVME of 123456789 is ae8b14860a799888
     assert put["x-amz-server-side-encryption-aws-kms-key-id"] == "key-1"
-    assert all("x-amz-checksum-crc32" in part.headers for part in server.of("upload_part"))
+    assert all("x-amz-checksum-crc64nvme" in part.headers for part in server.of("upload_part"))
     assert server.of("begin_upload")[0].headers["x-amz-server-side-encryption"] == "aws:kms"
-    assert b"<ChecksumCRC32>" in server.of("complete_upload")[0].body
+    assert b"<ChecksumCRC64NVME>" in server.of("complete_upload")[0].body
     assert all(seen.headers["x-amz-request-payer"] == "requester" for seen in server.seen)
     assert not any("expect" in seen.headers for seen in server.seen)
 

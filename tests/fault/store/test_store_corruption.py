@@ -1,0 +1,317 @@
+"""No wrong byte gets through unnoticed: bodies damaged on the way are fetched again, damaged objects are refused."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import random
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from scripted_s3 import ScriptedS3
+
+from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from torchbucket import ChecksumError
+from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
+from torchbucket.store import RequestRecord, Store, open_store
+from torchbucket.store.checksums import ALGORITHMS
+
+SMALL = random.Random(1).randbytes(100 * KIB)
+LARGE = random.Random(2).randbytes(23 * MIB)
+PART = 5 * MIB
+
+Opened = Callable[..., Store]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[RunningTestbed]:
+    with launch_testbed(buckets=["data"], log_requests=20_000) as testbed:
+        yield testbed
+
+
+@pytest.fixture
+def testbed(served: RunningTestbed) -> Iterator[RunningTestbed]:
+    served.set_faults("none")
+    served.reset_counts()
+    yield served
+    served.set_faults("none")
+
+
+@pytest.fixture(params=["s3", "gs"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def store(testbed: RunningTestbed, scheme: str, records: list[RequestRecord]) -> Iterator[Opened]:
+    """Opens stores on the testbed's bucket, by one of its two APIs."""
+    stores = []
+
+    def make(**fields: object) -> Store:
+        settings = {
+            "endpoint": testbed.s3_endpoint if scheme == "s3" else testbed.gcs_endpoint,
+            "anonymous": True,
+            "part_size_bytes": PART,
+            "retry": RetryConfig(initial_s=0.001, maximum_s=0.01, max_attempts=4),
+            "hedge_share": 0.0,
+            **fields,
+        }
+        stores.append(open_store(f"{scheme}://data", StoreConfig(**settings), observer=records.append))
+        return stores[-1]
+
+    yield make
+    for one in stores:
+        one.close()
+
+
+def corrupt(**fields: object) -> dict[str, object]:
+    return {"kind": "corrupt", **fields}
+
+
+def gets(testbed: RunningTestbed) -> int:
+    requests = testbed.requests()
+    return sum(request.method == "GET" for request in requests)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known-size", "unknown-size"])
+@pytest.mark.parametrize("into", [True, False], ids=["into", "own-memory"])
+def test_a_damaged_byte_of_a_small_object_is_fetched_again(
+    testbed: RunningTestbed, store: Opened, known: bool, into: bool
+) -> None:
+    subject = store()
+    subject.write("small", SMALL)
+    testbed.reset_counts()
+    testbed.set_faults([corrupt(times=2)])
+    target = memoryview(bytearray(len(SMALL))) if into else None
+    size = len(SMALL) if known else None
+    data = subject.submit_read("small", size_bytes=size, into=target).result(60).data
+    assert data == SMALL
+    assert target is None or target == SMALL
+    assert gets(testbed) == 3
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known-size", "unknown-size"])
+@pytest.mark.parametrize("into", [True, False], ids=["into", "own-memory"])
+@pytest.mark.parametrize("struck", [1, 3])
+def test_a_damaged_byte_in_one_range_of_many_is_fetched_again(
+    testbed: RunningTestbed, store: Opened, known: bool, into: bool, struck: int
+) -> None:
+    subject = store()
+    subject.write("large", LARGE)
+    testbed.set_faults([corrupt(methods=["GET"], nth=struck)])
+    target = memoryview(bytearray(len(LARGE))) if into else None
+    size = len(LARGE) if known else None
+    data = subject.submit_read("large", size_bytes=size, into=target).result(60).data
+    assert data == LARGE
+    assert target is None or target == LARGE
+
+
+def test_only_what_came_differently_is_fetched_a_third_time(
+    testbed: RunningTestbed, store: Opened, records: list[RequestRecord]
+) -> None:
+    subject = store(concurrency=1)
+    subject.write("large", LARGE)
+    records.clear()
+    # Five ranges: one is damaged the first time, and another, or the same, the second time.
+    testbed.set_faults([corrupt(methods=["GET"], nth=2), corrupt(methods=["GET"], nth=9)])
+    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    reads = sum(record.operation == "get_object" for record in records)
+    assert 11 <= reads <= 12
+
+
+def test_an_epoch_under_frequent_damage_is_right(testbed: RunningTestbed, store: Opened) -> None:
+    subject = store(retry=RetryConfig(initial_s=0.001, maximum_s=0.01, max_attempts=20))
+    bodies = [random.Random(n).randbytes(1 + 3000 * n) for n in range(64)]
+    for number, body in enumerate(bodies):
+        subject.write(f"e{number:02}", body)
+    testbed.set_faults([corrupt(methods=["GET"], probability=0.3)])
+    futures = [subject.submit_read(f"e{number:02}", size_bytes=len(body)) for number, body in enumerate(bodies)]
+    assert [future.result(60).data for future in futures] == bodies
+
+
+def test_damage_in_every_attempt_is_named(testbed: RunningTestbed, store: Opened, scheme: str) -> None:
+    subject = store()
+    subject.write("small", SMALL)
+    testbed.set_faults([corrupt(methods=["GET"], probability=1.0)])
+    with pytest.raises(ChecksumError, match="gave up after 4 attempts") as caught:
+        subject.submit_read("small", size_bytes=len(SMALL)).result(60)
+    error = caught.value
+    algorithm = ALGORITHMS[error.algorithm]
+    assert error.algorithm == ("crc64nvme" if scheme == "s3" else "crc32c")
+    assert error.expected == algorithm.text_of(SMALL) != error.computed
+    assert error.attempts == 4
+    assert error.uri == f"{scheme}://data/small"
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.expected, copy.computed, copy.attempts) == (
+        str(error),
+        error.expected,
+        error.computed,
+        error.attempts,
+    )
+
+
+def test_damage_in_every_fetch_of_a_range_is_named(testbed: RunningTestbed, store: Opened) -> None:
+    subject = store()
+    subject.write("large", LARGE)
+    testbed.set_faults([corrupt(methods=["GET"], probability=1.0)])
+    with pytest.raises(ChecksumError, match="5 ranges together") as caught:
+        subject.submit_read("large", size_bytes=len(LARGE)).result(60)
+    assert 2 <= caught.value.attempts <= 4
+
+
+def test_a_break_and_damage_together_are_mended(testbed: RunningTestbed, store: Opened) -> None:
+    subject = store()
+    subject.write("small", SMALL)
+    # The first answer is damaged near its beginning and ends in the middle; the rest of it comes well.
+    testbed.set_faults(
+        [
+            {"kind": "truncate", "methods": ["GET"], "nth": 1},
+            corrupt(methods=["GET"], nth=2),
+        ]
+    )
+    assert subject.submit_read("small", size_bytes=len(SMALL)).result(60).data == SMALL
+
+
+def test_without_verification_bytes_are_as_they_came(testbed: RunningTestbed, store: Opened) -> None:
+    subject = store(verify_checksums=False)
+    subject.write("small", SMALL)
+    testbed.set_faults([corrupt(methods=["GET"], after_bytes=1000)])
+    testbed.reset_counts()
+    data = bytes(subject.submit_read("small", size_bytes=len(SMALL)).result(60).data)
+    assert len(data) == len(SMALL)
+    assert [at for at in range(len(SMALL)) if data[at] != SMALL[at]] == [1000]
+    assert gets(testbed) == 1
+
+
+def test_a_range_of_an_object_is_not_compared_with_its_checksum(testbed: RunningTestbed, store: Opened) -> None:
+    subject = store()
+    subject.write("small", SMALL)
+    for start, stop in ((0, 10), (10, None), (1, len(SMALL)), (len(SMALL), None), (0, len(SMALL) + 5)):
+        assert subject.read("small", start=start, stop=stop).data == SMALL[start:stop]
+
+
+@pytest.mark.parametrize("size", [0, 1, PART - 1, PART, PART + 1, 2 * PART])
+def test_whole_objects_of_every_size_are_read_whatever_is_known(
+    testbed: RunningTestbed, store: Opened, size: int
+) -> None:
+    subject = store()
+    subject.write("edge", LARGE[:size])
+    assert subject.read("edge").data == LARGE[:size]
+    assert subject.submit_read("edge", size_bytes=size).result(60).data == LARGE[:size]
+    target = memoryview(bytearray(size + 3))
+    assert subject.submit_read("edge", into=target).result(60).data == LARGE[:size]
+    assert target[:size] == LARGE[:size]
+
+
+def put(endpoint: str, key: str, body: bytes, headers: dict[str, str]) -> None:
+    """Write by a bare request, so that the headers are the test's own."""
+    request = urllib.request.Request(f"{endpoint}/data/{key}", data=body, method="PUT", headers=headers)
+    assert urlsplit(endpoint).scheme == "http"
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  # plain HTTP to the testbed
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_checksum_that_s3_keeps_is_compared(
+    testbed: RunningTestbed, records: list[RequestRecord], name: str
+) -> None:
+    put(testbed.s3_endpoint, f"by-{name}", SMALL, {f"x-amz-checksum-{name}": ALGORITHMS[name].text_of(SMALL)})
+    config = StoreConfig(endpoint=testbed.s3_endpoint, anonymous=True, retry=RetryConfig(initial_s=0.0, max_attempts=2))
+    subject = open_store("s3://data", config, observer=records.append)
+    try:
+        testbed.set_faults([corrupt(methods=["GET"], times=1)])
+        assert subject.submit_read(f"by-{name}", size_bytes=len(SMALL)).result(60).data == SMALL
+        testbed.set_faults([corrupt(methods=["GET"])])
+        with pytest.raises(ChecksumError) as caught:
+            subject.submit_read(f"by-{name}", size_bytes=len(SMALL)).result(60)
+        assert caught.value.algorithm == name
+    finally:
+        subject.close()
+
+
+@pytest.mark.parametrize("name", ["crc64nvme", "crc32c", "crc32"])
+def test_what_is_written_in_parts_has_the_checksum_of_the_full_object(testbed: RunningTestbed, name: str) -> None:
+    config = StoreConfig(
+        endpoint=testbed.s3_endpoint, anonymous=True, part_size_bytes=PART, concurrency=4, upload_checksum=name
+    )
+    subject = open_store("s3://data", config)
+    try:
+        subject.write(f"parts-{name}", LARGE)
+        with subject.open_writer(f"streamed-{name}") as writer:
+            writer.write(LARGE)
+        for key in (f"parts-{name}", f"streamed-{name}"):
+            request = urllib.request.Request(
+                f"{testbed.s3_endpoint}/data/{key}", method="HEAD", headers={"x-amz-checksum-mode": "ENABLED"}
+            )
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  # plain HTTP to the testbed
+                assert answer.headers["x-amz-checksum-type"] == "FULL_OBJECT"
+                assert answer.headers[f"x-amz-checksum-{name}"] == ALGORITHMS[name].text_of(LARGE)
+    finally:
+        subject.close()
+
+
+def keep(server: ScriptedS3, key: str, body: bytes, **headers: str) -> None:
+    """Have the scripted server keep an object and answer with these headers, whether it is asked for a range or not."""
+    server.objects[key] = body
+    server.object_headers[key] = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def crc32(body: bytes) -> str:
+    return base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
+
+
+def test_an_object_without_a_checksum_is_read_as_it_comes(server: ScriptedS3, opened: Opened) -> None:
+    keep(server, "small", SMALL)
+    keep(server, "large", LARGE)
+    subject = opened()
+    assert subject.read("small").data == SMALL
+    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x_amz_checksum_crc32": f"{crc32(b'parts')}-3", "x_amz_checksum_type": "COMPOSITE"},
+        {"x_amz_checksum_crc32": f"{crc32(b'parts')}-3"},
+        {"x_amz_checksum_crc32": crc32(b"parts"), "x_amz_checksum_type": "COMPOSITE"},
+        {"x_amz_checksum_crc32": "no base64!"},
+        {"x_amz_checksum_crc32": base64.b64encode(b"too long").decode()},
+        {"x_amz_checksum_md5": "unknown"},
+    ],
+)
+def test_what_is_no_checksum_of_the_full_object_proves_nothing(
+    server: ScriptedS3, opened: Opened, headers: dict[str, str]
+) -> None:
+    keep(server, "small", SMALL, **headers)
+    keep(server, "large", LARGE, **headers)
+    subject = opened()
+    assert subject.read("small").data == SMALL
+    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+
+
+def test_a_wrong_stored_checksum_is_named(server: ScriptedS3, opened: Opened) -> None:
+    wrong = {"x_amz_checksum_crc32": crc32(b"another"), "x_amz_checksum_type": "FULL_OBJECT"}
+    keep(server, "small", SMALL, **wrong)
+    keep(server, "large", LARGE, **wrong)
+    subject = opened(retry=RetryConfig(initial_s=0.001, max_attempts=3))
+    with pytest.raises(ChecksumError, match="gave up after 3 attempts") as caught:
+        subject.read("small")
+    assert (caught.value.expected, caught.value.computed) == (crc32(b"another"), crc32(SMALL))
+    with pytest.raises(ChecksumError) as caught:
+        subject.submit_read("large", size_bytes=len(LARGE)).result(60)
+    assert (caught.value.expected, caught.value.computed) == (crc32(b"another"), crc32(LARGE))
+    # Twice the same: a third time would bring it again.
+    assert sum("range" in seen.headers for seen in server.of("get_object")) == 10
+
+
+def test_a_digest_of_a_large_object_accuses_no_range(server: ScriptedS3, opened: Opened) -> None:
+    keep(server, "large", LARGE, x_amz_checksum_sha256=ALGORITHMS["sha256"].text_of(b"another"))
+    assert opened().submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+
+
+def test_the_checksum_of_a_part_that_fits_a_range_is_left_alone(server: ScriptedS3, opened: Opened) -> None:
+    keep(server, "small", SMALL, x_amz_checksum_crc32=crc32(b"another"))
+    assert opened().read("small", start=0, stop=len(SMALL)).data == SMALL
