@@ -104,6 +104,7 @@ class Sweep:
         say(f"{title}: repeat {settings.repeat}{self._varying(settings)}")
         started_at = now()
         interrupted: KeyboardInterrupt | None = None
+        objects_before = self._object_count(settings)
         try:
             reason = self._measure(settings, directory, title=title)
         except KeyboardInterrupt as error:
@@ -112,10 +113,14 @@ class Sweep:
             reason = f"the job could not be run: {type(error).__name__}: {error}"
         written = [directory / name for name in (LOG_FILE, OPERATIONS_FILE, OUTCOME_FILE, JOB_FILE)]
         scrub_files(written, self._secrets)
+        outcome = read_outcome(directory, otherwise=reason)
+        left = self._object_count(settings) - objects_before
+        if left:
+            outcome["details"] = {**outcome["details"], "objects_left": str(left)}
         results = job_results(
             directory,
             settings=settings,
-            outcome=read_outcome(directory, otherwise=reason),
+            outcome=outcome,
             started_at=started_at,
             host=self._host,
             commit=self._commit,
@@ -123,9 +128,17 @@ class Sweep:
         )
         write_json(directory / JOB_RESULTS_FILE, results)
         self.failed += results["status"] != "ok"
-        say(f"{title}: {_summary(results, self._form)}")
+        say(f"{title}: {_summary(results, self._form)}" + (f"; objects left in the bucket: {left}" if left else ""))
         if interrupted is not None:
             raise interrupted
+
+    def _object_count(self, settings: JobSettings) -> int:
+        """How many objects the job's bucket has in the testbed; always 0 for a real service, which is not asked."""
+        try:
+            testbed = self._grounds.testbed(settings)
+            return 0 if testbed is None else testbed.object_counts()[settings.config["target"]["bucket"]]
+        except (OSError, TestbedError):
+            return 0  # it does not answer: the job's own failure tells that
 
     def _measure(self, settings: JobSettings, directory: Path, *, title: str) -> str:
         job = self._preparation.job(settings)

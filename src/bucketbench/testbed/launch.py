@@ -124,6 +124,10 @@ class RunningTestbed:
         `admin.uploads.open_uploads`."""
         return cast("list[dict[str, Any]]", self._ask("GET", "uploads"))
 
+    def object_counts(self) -> dict[str, int]:
+        """Returns how many objects each bucket has."""
+        return cast("dict[str, int]", self._ask("GET", "objects"))
+
     def snapshot(self) -> dict[str, Any]:
         """Returns `counts`, `network`, `faults`, `uploads` and the state of the `log`, of one moment."""
         return cast("dict[str, Any]", self._ask("GET", "snapshot"))

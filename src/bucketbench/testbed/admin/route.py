@@ -57,6 +57,7 @@ class Admin:
     - `GET /_testbed/requests?after=0`: the log above a number, as `RequestLog.page` has it.
     - `GET /_testbed/uploads`: uploads that are open, as `open_uploads` has them.
     - `GET /_testbed/snapshot`: counts, network, faults, uploads, and the state of the log, at one moment.
+    - `GET /_testbed/objects`: how many objects each bucket has.
     - `POST /_testbed/objects`: puts objects into a bucket, as `seed_objects` has it, and answers how many.
     - `POST /_testbed/reset`: the counts as they were; then they start again, and the log is empty.
 
@@ -71,6 +72,7 @@ class Admin:
             "network": lambda: administered.network_model.to_mapping(),
             "faults": lambda: administered.faults.snapshot(),
             "uploads": lambda: open_uploads(administered.buckets),
+            "objects": lambda: {bucket.name: len(bucket.objects) for bucket in administered.buckets},
             "snapshot": self._snapshot,
         }
         self._set: dict[str, Callable[[object], None]] = {
