@@ -10,6 +10,8 @@ from torch.utils.data import get_worker_info
 
 from torchbucket.datasets.clock import EpochClock
 from torchbucket.datasets.epoch import EpochPlan
+from torchbucket.datasets.handle import SampleIterator
+from torchbucket.datasets.prefetch import check_source, needs_versions
 from torchbucket.datasets.resume import EpochState, StateDict, state_after
 from torchbucket.datasets.samples import Samples
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
@@ -53,6 +55,7 @@ class IterableDataset(TorchIterableDataset[T_co]):
     def __init__(
         self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: IterableSettings
     ) -> None:
+        check_source(settings.fetch, source)
         self._source = source
         self._transform = transform
         self._settings = settings
@@ -113,7 +116,13 @@ class IterableDataset(TorchIterableDataset[T_co]):
             StoreError: the listing failed.
         """
         settings = IterableSettings(**options)
-        source = ObjectSource.under_prefix(uri, settings.config, select=select, allow_empty=allow_empty)
+        source = ObjectSource.under_prefix(
+            uri,
+            settings.config,
+            select=select,
+            allow_empty=allow_empty,
+            versions=needs_versions(settings.fetch),
+        )
         return cls(source, transform, settings)
 
     @overload
@@ -174,15 +183,17 @@ class IterableDataset(TorchIterableDataset[T_co]):
         A plain dictionary of numbers, texts and lists, some hundred bytes long.
 
         Raises:
-            ConfigError: a DataLoader's workers are in the middle of a pass: what of their samples was consumed is known
-                to ``StatefulDataLoader``, whose ``state_dict`` has it, and to who counts the batches (``state_after``).
+            ConfigError: a DataLoader's workers have read since an epoch was named: what of their samples was consumed
+                is known to ``StatefulDataLoader``, whose ``state_dict`` has it, and to who counts the batches
+                (``state_after``).
         """
         if self._latest is not None:
             return self._latest.state_dict()
         if get_worker_info() is None and self._clock.in_workers:
             raise ConfigError(
-                "state_dict of a data set that a DataLoader's workers are reading, or left early: this process does "
-                "not know what they consumed. Take the state of torchdata's StatefulDataLoader, or state_after(…)"
+                "state_dict of a data set that a DataLoader's workers have read: this process does not know what of "
+                "their samples was consumed. Take the state_dict of torchdata's StatefulDataLoader, or "
+                "state_after(batches=…)"
             )
         return self._beginning().to_dict()
 
@@ -251,7 +262,7 @@ class IterableDataset(TorchIterableDataset[T_co]):
         if own is not None:
             samples.take_up(own)
         self._latest = samples
-        return samples
+        return SampleIterator(samples)
 
     def _shard(self) -> Shard:
         return Shard.current(given=self._settings.given_rank, inherited=self._inherited_rank)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from torch.utils.data import Dataset
 
-from torchbucket.datasets.prefetch import open_readers
+from torchbucket.datasets.prefetch import check_source, needs_versions, open_readers
 from torchbucket.datasets.settings import MapOptions, MapSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
@@ -37,6 +37,7 @@ class MapDataset(Dataset[T_co]):
     """
 
     def __init__(self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: MapSettings) -> None:
+        check_source(settings.fetch, source)
         self._source = source
         self._transform = transform
         self._settings = settings
@@ -85,7 +86,13 @@ class MapDataset(Dataset[T_co]):
             StoreError: the listing failed.
         """
         settings = MapSettings(**options)
-        source = ObjectSource.under_prefix(uri, settings.config, select=select, allow_empty=allow_empty)
+        source = ObjectSource.under_prefix(
+            uri,
+            settings.config,
+            select=select,
+            allow_empty=allow_empty,
+            versions=needs_versions(settings.fetch),
+        )
         return cls(source, transform, settings)
 
     @overload

@@ -7,17 +7,30 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
+from torchbucket.datasets.compose.checks import check_compose
+from torchbucket.datasets.compose.options import Compose
+from torchbucket.datasets.compose.reading import composed_readers
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.errors import ConfigError, TruncatedError
 from torchbucket.files.body import BodyBuffer
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store.protocol import ObjectData
 
-__all__ = ["PREFETCH_BYTES", "PREFETCH_OBJECTS", "Fetch", "PrefetchBudget", "check_fetch", "open_readers"]
+__all__ = [
+    "PREFETCH_BYTES",
+    "PREFETCH_OBJECTS",
+    "Fetch",
+    "PrefetchBudget",
+    "check_fetch",
+    "check_source",
+    "needs_versions",
+    "open_readers",
+]
 
-Fetch = Literal["whole", "lazy"]
+Fetch = Literal["whole", "lazy"] | Compose
+"""How objects are read: all of each ahead of its use, in ranges when they are used, or many joined by the server."""
 
 PREFETCH_BYTES: Final = 256 << 20
 PREFETCH_OBJECTS: Final = 128
@@ -26,10 +39,21 @@ _OWN_BODY_BYTES: Final = 1 << 20
 
 
 def check_fetch(fetch: Fetch) -> Fetch:
-    """Return ``fetch``; raise ``ConfigError`` unless it is one of the two ways to read an object."""
-    if fetch not in get_args(Fetch):
-        raise ConfigError(f"fetch must be 'whole' or 'lazy'; got {fetch!r}")
+    """Return ``fetch``; raise ``ConfigError`` unless it is one of the ways to read an object."""
+    if not isinstance(fetch, Compose) and fetch not in ("whole", "lazy"):
+        raise ConfigError(f"fetch must be 'whole' or 'lazy', or Compose(…) on Cloud Storage; got {fetch!r}")
     return fetch
+
+
+def check_source(fetch: Fetch, source: ObjectSource) -> None:
+    """Raise ``ConfigError`` or ``UnsupportedError`` unless the objects can be read in this way."""
+    if isinstance(fetch, Compose):
+        check_compose(fetch, source)
+
+
+def needs_versions(fetch: Fetch) -> bool:
+    """Whether the listing has to keep the objects' versions."""
+    return isinstance(fetch, Compose)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +89,9 @@ def open_readers(
     """Yield an open reader for each position, in order.
 
     With ``fetch="whole"`` the bodies of those to come are on their way, as far as the budget allows. Before a reader is
-    handed out its body leaves the budget and more is asked for, so that transfers go on while the consumer works.
+    handed out its body leaves the budget and more is asked for, so that transfers go on while the consumer works. With
+    ``Compose`` the same holds for the joined objects, each of which is several of these.
+
     Whatever ends the iteration (the last object, an error, ``close``) drops every read that is left.
 
     Raises:
@@ -74,6 +100,9 @@ def open_readers(
     if fetch == "lazy":
         for position in positions:
             yield source.open_lazily(position)
+        return
+    if isinstance(fetch, Compose) and fetch.maximum_bytes:
+        yield from composed_readers(source, positions, fetch, budget_bytes=budget.bytes, budget_objects=budget.objects)
         return
     queue = _Queue(source, iter(positions), budget)
     try:

@@ -35,13 +35,21 @@ class ObjectSource:
         root: the bucket or directory.
         config: how to reach it; None means ``StoreConfig()``.
         listing: the objects, in the data set's order.
+        prefix: what was listed; None where nothing was.
         store: one that is open already; None opens one when it is needed.
     """
 
     def __init__(
-        self, root: ObjectURI, config: StoreConfig | None, listing: Listing, *, store: Store | None = None
+        self,
+        root: ObjectURI,
+        config: StoreConfig | None,
+        listing: Listing,
+        *,
+        prefix: str | None = None,
+        store: Store | None = None,
     ) -> None:
         self.root = root
+        self.prefix = prefix
         self._base = str(root)  # ends with the slash before a key
         self._config = config
         self._store = store
@@ -51,9 +59,15 @@ class ObjectSource:
 
     @classmethod
     def under_prefix(
-        cls, uri: str, config: StoreConfig | None, *, select: Callable[[ObjectInfo], bool] | None, allow_empty: bool
+        cls,
+        uri: str,
+        config: StoreConfig | None,
+        *,
+        select: Callable[[ObjectInfo], bool] | None,
+        allow_empty: bool,
+        versions: bool = False,
     ) -> ObjectSource:
-        """List a prefix, now and in this process.
+        """List a prefix, now and in this process; ``versions`` keeps the objects' versions as well.
 
         Raises:
             NotFoundError: nothing is under the prefix, or ``select`` kept nothing, and ``allow_empty`` is False.
@@ -67,7 +81,7 @@ class ObjectSource:
             seen += 1
             return select is None or select(info)
 
-        listing = list_objects(store, location.key, select=counted)
+        listing = list_objects(store, location.key, select=counted, versions=versions)
         if not listing and not allow_empty:
             found = (
                 f"select kept none of the {seen} objects under it"
@@ -79,7 +93,7 @@ class ObjectSource:
                 operation="list",
                 uri=str(location),
             )
-        return cls(_root_of(location), config, listing, store=store)
+        return cls(_root_of(location), config, listing, prefix=location.key, store=store)
 
     @classmethod
     def of_objects(cls, uris: Iterable[str], config: StoreConfig | None) -> ObjectSource:
@@ -118,6 +132,11 @@ class ObjectSource:
         if self._store is None:
             self._store = open_store(self.root, self._config)
         return self._store
+
+    @property
+    def config(self) -> StoreConfig | None:
+        """How to reach the bucket; None means ``StoreConfig()``."""
+        return self._config
 
     def uri(self, position: int) -> str:
         """The address of the object at a position of the listing."""

@@ -236,7 +236,7 @@ def test_lazy_reads_ask_for_nothing_until_they_are_used(scripted):
     [
         ({"prefetch_bytes": 0}, "prefetch_bytes must be at least 1; got 0"),
         ({"prefetch_objects": 0}, "prefetch_objects must be at least 1; got 0"),
-        ({"fetch": "eager"}, "fetch must be 'whole' or 'lazy'; got 'eager'"),
+        ({"fetch": "eager"}, "fetch must be 'whole' or 'lazy', or Compose.*; got 'eager'"),
         ({"rank": 1}, "rank and world_size go together; got rank=1, world_size=None"),
         ({"rank": 2, "world_size": 2}, "0 <= rank < world_size; got rank=2, world_size=2"),
     ],

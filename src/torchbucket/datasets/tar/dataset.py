@@ -10,6 +10,7 @@ from torch.utils.data import get_worker_info
 
 from torchbucket.datasets.clock import EpochClock
 from torchbucket.datasets.epoch import EpochPlan
+from torchbucket.datasets.handle import SampleIterator
 from torchbucket.datasets.resume import EpochState, StateDict
 from torchbucket.datasets.settings import Select
 from torchbucket.datasets.sharding import Rank, Shard
@@ -220,7 +221,7 @@ class TarDataset(TorchIterableDataset[T_co]):
         if own is not None:
             samples.take_up(own)
         self._latest = samples
-        return samples
+        return SampleIterator(samples)
 
     def _beginning(self, epoch: int, *, resuming: bool) -> TarState:
         """Where a pass of an epoch begins."""

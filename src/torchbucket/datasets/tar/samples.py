@@ -93,6 +93,8 @@ class TarSamples(Iterator[T], Generic[T]):
         self._closed = True
         if self._running is not None:
             self._running.close()
+            self._state, self._restored = self._reached(), False
+            self._buffer.clear()  # of which the state has the places
 
     def __next__(self) -> T:
         if self._failure is not None:
