@@ -7,12 +7,13 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from torchbucket.config import MIB, StoreConfig
 from torchbucket.store import ObjectInfo, Store, open_store
+from torchbucket.store.wrappers import LimitedStore, MeteredStore, RateLimit, ThrottledStore
 
 PART_BYTES = 5 * MIB
 PAGE = 100
@@ -114,8 +115,19 @@ def gs_subject(kind: str, endpoint: str) -> Subject:
     )
 
 
+# Rates that bind, and cost a suite little: a wrapper that never waits is not tested.
+WRAPPERS: dict[str, Callable[[Store], Store]] = {
+    "metered": MeteredStore,
+    "limited": lambda store: LimitedStore(store, 2),
+    "throttled": lambda store: ThrottledStore(store, RateLimit(operations_per_s=5000, bytes_per_s=1 << 30)),
+    "all": lambda store: MeteredStore(LimitedStore(ThrottledStore(store, RateLimit(operations_per_s=5000)), 1)),
+}
+
+
 @contextmanager
-def subject(kind: str, directory: Path, endpoint: str | None) -> Iterator[Subject]:
+def subject(name: str, directory: Path, endpoint: str | None) -> Iterator[Subject]:
+    """The store of a name such as ``s3-testbed``, or of ``s3-testbed+limited`` in a wrapper."""
+    kind, _, wrapper = name.partition("+")
     if endpoint is not None:
         made = (s3_subject if kind.startswith("s3-") else gs_subject)(kind, endpoint)
     elif kind == "memory":
@@ -126,6 +138,9 @@ def subject(kind: str, directory: Path, endpoint: str | None) -> Iterator[Subjec
         root.mkdir()
         store = open_store(f"file://{root}")
         made = Subject(name=kind, store=store, put=store.write, refuses=refuses_segments)
+    if wrapper:
+        store = WRAPPERS[wrapper](made.store)
+        made = replace(made, name=name, store=store, put=store.write)
     try:
         yield made
     finally:

@@ -14,7 +14,8 @@ from conformance_subjects import Subject, subject
 
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 
-WRITING = ("memory", "file", "s3-testbed", "s3-moto", "gs-testbed")
+WRAPPED = ("memory+metered", "s3-testbed+limited", "gs-testbed+throttled", "s3-testbed+all")
+WRITING = ("memory", "file", "s3-testbed", "s3-moto", "gs-testbed", *WRAPPED)
 KINDS = (*WRITING, "gs-fake")
 
 
@@ -91,7 +92,7 @@ def _subject(request: pytest.FixtureRequest, directory: Path) -> Iterator[Subjec
     kind = request.param
     endpoint = None
     if "-" in kind:
-        endpoint = request.getfixturevalue(f"{kind.replace('-', '_')}_endpoint")
+        endpoint = request.getfixturevalue(f"{kind.partition('+')[0].replace('-', '_')}_endpoint")
     with subject(kind, directory, endpoint) as one:
         yield one
 

@@ -7,7 +7,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from torchbucket.store.base import check_key, check_range
 from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
+from torchbucket.uri import key_bytes
 
 __all__ = ["ForwardingStore"]
 
@@ -67,6 +69,8 @@ class ForwardingStore:
 
     def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
         """Begin to list one page; see the protocol."""
+        key_bytes(prefix)
+        key_bytes(start_after)
         return self._submit("submit_list_page", lambda: self._inner.submit_list_page(prefix, start_after=start_after))
 
     def head(self, key: str) -> ObjectInfo:
@@ -84,6 +88,9 @@ class ForwardingStore:
         version: str | None = None,
     ) -> Future[ObjectData]:
         """Begin a read; see the protocol."""
+        # At once, as the inner store would, whenever the call is made.
+        check_key(key)
+        check_range(start, stop, size_bytes, into)
         end = size_bytes if stop is None else stop if size_bytes is None else min(stop, size_bytes)
         return self._submit(
             "submit_read",
