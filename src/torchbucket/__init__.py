@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import (
+    ArchiveError,
     ChecksumError,
     ConfigError,
     NotFoundError,
@@ -29,14 +30,21 @@ from torchbucket.errors import (
 )
 
 if TYPE_CHECKING:
+    from torchbucket.datasets.compose.options import Compose
     from torchbucket.datasets.iterable import IterableDataset
     from torchbucket.datasets.map import MapDataset
     from torchbucket.datasets.resume import merge_states
     from torchbucket.datasets.sampler import ShardedSampler
+    from torchbucket.datasets.tar.dataset import TarDataset
+    from torchbucket.datasets.tar.names import expand_braces
+    from torchbucket.datasets.tar.sample import TarSample
+    from torchbucket.datasets.temporaries_sweep import sweep_temporaries
     from torchbucket.files.reader import ObjectReader
 
 __all__ = [
+    "ArchiveError",
     "ChecksumError",
+    "Compose",
     "ConfigError",
     "IterableDataset",
     "MapDataset",
@@ -49,20 +57,29 @@ __all__ = [
     "ShardedSampler",
     "StoreConfig",
     "StoreError",
+    "TarDataset",
+    "TarSample",
     "ThrottledError",
     "TorchbucketError",
     "TransportError",
     "TruncatedError",
     "UnsupportedError",
+    "expand_braces",
     "merge_states",
+    "sweep_temporaries",
 ]
 
 _LOADED_WHEN_USED = {
+    "Compose": "torchbucket.datasets.compose.options",
     "IterableDataset": "torchbucket.datasets.iterable",
     "MapDataset": "torchbucket.datasets.map",
     "ObjectReader": "torchbucket.files.reader",
     "ShardedSampler": "torchbucket.datasets.sampler",
+    "TarDataset": "torchbucket.datasets.tar.dataset",
+    "TarSample": "torchbucket.datasets.tar.sample",
+    "expand_braces": "torchbucket.datasets.tar.names",
     "merge_states": "torchbucket.datasets.resume",
+    "sweep_temporaries": "torchbucket.datasets.temporaries_sweep",
 }
 
 
