@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from torchbucket.errors import ConfigError
 
-__all__ = ["consumed_after"]
+__all__ = ["batches_of", "consumed_after"]
+
+
+def batches_of(shares: Sequence[int], batch_size: int | None, *, drop_last: bool = False) -> int:
+    """How many batches a loader yields of workers with so many samples each; a worker's last one may be short."""
+    size = 1 if batch_size is None else batch_size
+    if size < 1:
+        raise ConfigError(f"batch_size must be at least 1; got {batch_size}")
+    return sum(share // size if drop_last else -(-share // size) for share in shares)
 
 
 def consumed_after(

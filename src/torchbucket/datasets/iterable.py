@@ -8,6 +8,8 @@ from typing import Any, TypeVar, Unpack, overload
 from torch.utils.data import IterableDataset as TorchIterableDataset
 from torch.utils.data import get_worker_info
 
+from torchbucket.config import StoreConfig
+from torchbucket.datasets.batches import batches_of
 from torchbucket.datasets.clock import EpochClock
 from torchbucket.datasets.epoch import EpochPlan
 from torchbucket.datasets.handle import SampleIterator
@@ -121,7 +123,8 @@ class IterableDataset(TorchIterableDataset[T_co]):
             settings.config,
             select=select,
             allow_empty=allow_empty,
-            versions=needs_versions(settings.fetch),
+            versions=needs_versions(settings.fetch) or settings.pin_versions,
+            pinned=settings.pin_versions,
         )
         return cls(source, transform, settings)
 
@@ -151,7 +154,74 @@ class IterableDataset(TorchIterableDataset[T_co]):
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
         settings = IterableSettings(**options)
+        if settings.pin_versions:
+            raise ConfigError(
+                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
+            )
         return cls(ObjectSource.of_objects(uris, settings.config), transform, settings)
+
+    @overload
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        select: Select | None = ...,
+        allow_empty: bool = ...,
+        manifest_config: StoreConfig | None = ...,
+        **options: Unpack[IterableOptions],
+    ) -> IterableDataset[bytes]: ...
+
+    @overload
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[ObjectReader], T],
+        select: Select | None = ...,
+        allow_empty: bool = ...,
+        manifest_config: StoreConfig | None = ...,
+        **options: Unpack[IterableOptions],
+    ) -> IterableDataset[T]: ...
+
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[ObjectReader], Any] = read_bytes,
+        select: Select | None = None,
+        allow_empty: bool = False,
+        manifest_config: StoreConfig | None = None,
+        **options: Unpack[IterableOptions],
+    ) -> IterableDataset[Any]:
+        """Make a data set of the objects that a manifest lists (``torchbucket manifest``), without a listing request.
+
+        Args:
+            uri: the manifest's address or local path; the objects are where it says.
+            transform: makes a sample of an open object; the default gives its content as ``bytes``.
+            select: keeps the objects for which it is true. Called at construction only.
+            allow_empty: accept that there is no object.
+            manifest_config: how to reach the manifest; None means ``config``.
+            options: the fields of ``IterableSettings``, by name.
+
+        Raises:
+            ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
+            ManifestError: the file is no manifest, damaged, or of an unknown version.
+            NotFoundError: no manifest, or no object in it.
+            StoreError: the manifest could not be read.
+        """
+        settings = IterableSettings(**options)
+        source = ObjectSource.in_manifest(
+            uri,
+            settings.config,
+            manifest_config=manifest_config,
+            select=select,
+            allow_empty=allow_empty,
+            pinned=settings.pin_versions,
+        )
+        return cls(source, transform, settings)
 
     @property
     def keys(self) -> KeyColumn:
@@ -249,6 +319,22 @@ class IterableDataset(TorchIterableDataset[T_co]):
         return state_after(
             base, world_size=ranks, workers=num_workers, batches=batches, batch_size=batch_size, drop_last=drop_last
         )
+
+    def batches_in_epoch(self, *, batch_size: int | None, num_workers: int, drop_last: bool = False) -> int:
+        """How many batches a DataLoader of this rank yields in a whole epoch, which it cannot tell itself.
+
+        For what needs the number beforehand, such as schedules of the learning rate. Of a rank's workers each ends with
+        a batch of its own that may be short, so it may be more than the samples divided by the batch's size.
+
+        Args:
+            batch_size: the loader's; None where it yields samples.
+            num_workers: the loader's.
+            drop_last: the loader's.
+        """
+        rank, workers = self._shard().rank, max(1, num_workers)
+        shards = [Shard(rank=rank, worker=worker, workers=workers) for worker in range(workers)]
+        shares = [len(shard.places(self._plan.count, self._plan.even)) for shard in shards]
+        return batches_of(shares, batch_size, drop_last=drop_last)
 
     def __iter__(self) -> Iterator[T_co]:
         """Begin to yield the calling process' share; reads begin with the first ``next``."""

@@ -9,10 +9,12 @@ from typing import Any, TypeVar, Unpack, overload
 
 from torch.utils.data import Dataset
 
+from torchbucket.config import StoreConfig
 from torchbucket.datasets.prefetch import check_source, needs_versions, open_readers
 from torchbucket.datasets.settings import MapOptions, MapSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
+from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import KeyColumn, Listing
 
@@ -25,8 +27,8 @@ T = TypeVar("T")
 class MapDataset(Dataset[T_co]):
     """Objects of one bucket by index, for a DataLoader with or without workers and any sampler.
 
-    Make one with ``from_prefix`` or ``from_objects``. The names are listed once, at construction, in the process that
-    constructs it; workers receive the listing (forked ones share its memory) and send no listing request.
+    Make one with ``from_prefix``, ``from_objects`` or ``from_manifest``. The names are listed once, at construction, in
+    the process that constructs it; workers share the listing's memory and send no listing request.
 
     A DataLoader asks for a batch at once (``__getitems__``): all its objects are fetched concurrently, and
     ``transform`` runs on one after the other, in the batch's order, so that random augmentation is reproducible. If one
@@ -91,7 +93,8 @@ class MapDataset(Dataset[T_co]):
             settings.config,
             select=select,
             allow_empty=allow_empty,
-            versions=needs_versions(settings.fetch),
+            versions=needs_versions(settings.fetch) or settings.pin_versions,
+            pinned=settings.pin_versions,
         )
         return cls(source, transform, settings)
 
@@ -121,7 +124,74 @@ class MapDataset(Dataset[T_co]):
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
         settings = MapSettings(**options)
+        if settings.pin_versions:
+            raise ConfigError(
+                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
+            )
         return cls(ObjectSource.of_objects(uris, settings.config), transform, settings)
+
+    @overload
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        select: Select | None = ...,
+        allow_empty: bool = ...,
+        manifest_config: StoreConfig | None = ...,
+        **options: Unpack[MapOptions],
+    ) -> MapDataset[bytes]: ...
+
+    @overload
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[ObjectReader], T],
+        select: Select | None = ...,
+        allow_empty: bool = ...,
+        manifest_config: StoreConfig | None = ...,
+        **options: Unpack[MapOptions],
+    ) -> MapDataset[T]: ...
+
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[ObjectReader], Any] = read_bytes,
+        select: Select | None = None,
+        allow_empty: bool = False,
+        manifest_config: StoreConfig | None = None,
+        **options: Unpack[MapOptions],
+    ) -> MapDataset[Any]:
+        """Make a data set of the objects that a manifest lists (``torchbucket manifest``), without a listing request.
+
+        Args:
+            uri: the manifest's address or local path; the objects are where it says.
+            transform: makes a sample of an open object; the default gives its content as ``bytes``.
+            select: keeps the objects for which it is true. Called at construction only.
+            allow_empty: accept that there is no object.
+            manifest_config: how to reach the manifest; None means ``config``.
+            options: the fields of ``MapSettings``, by name.
+
+        Raises:
+            ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
+            ManifestError: the file is no manifest, damaged, or of an unknown version.
+            NotFoundError: no manifest, or no object in it.
+            StoreError: the manifest could not be read.
+        """
+        settings = MapSettings(**options)
+        source = ObjectSource.in_manifest(
+            uri,
+            settings.config,
+            manifest_config=manifest_config,
+            select=select,
+            allow_empty=allow_empty,
+            pinned=settings.pin_versions,
+        )
+        return cls(source, transform, settings)
 
     @property
     def keys(self) -> KeyColumn:

@@ -26,6 +26,7 @@ class MapOptions(TypedDict, total=False):
     config: StoreConfig | None
     fetch: Fetch
     prefetch_bytes: int
+    pin_versions: bool
 
 
 class IterableOptions(MapOptions, total=False):
@@ -49,6 +50,8 @@ class MapSettings:
             ``"lazy"`` fetches the ranges that ``transform`` reads, when it does, for a small part of large objects.
         prefetch_bytes: bound on the bodies of one batch that wait for ``transform``; those beyond it are fetched as the
             first ones are consumed.
+        pin_versions: read every object in the version that the listing or manifest has; one that was overwritten since
+            raises ``ObjectChangedError``. Without, an object is read as it is, in one version.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -57,6 +60,7 @@ class MapSettings:
     config: StoreConfig | None = None
     fetch: Fetch = "whole"
     prefetch_bytes: int = PREFETCH_BYTES
+    pin_versions: bool = False
 
     def __post_init__(self) -> None:
         check_fetch(self.fetch)
@@ -79,6 +83,8 @@ class IterableSettings:
         prefetch_bytes: bound, for each iterator (so for each worker), on the bodies fetched ahead. An object that is
             larger is read alone.
         prefetch_objects: bound on their number.
+        pin_versions: read every object in the version that the listing or manifest has; one that was overwritten since
+            raises ``ObjectChangedError``. Without, an object is read as it is, in one version.
         shuffle: yield in an order that the seed and the epoch's number decide, instead of the listing's.
         seed: chooses the orders; the same on all ranks.
         even: give every rank and worker the same number of samples: ``"pad"``, or True, repeats a few, ``"drop"``
@@ -94,6 +100,7 @@ class IterableSettings:
     fetch: Fetch = "whole"
     prefetch_bytes: int = PREFETCH_BYTES
     prefetch_objects: int = PREFETCH_OBJECTS
+    pin_versions: bool = False
     shuffle: bool = False
     seed: int = 0
     even: bool | Even = False

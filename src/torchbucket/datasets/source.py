@@ -9,11 +9,13 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from torchbucket.config import StoreConfig
+from torchbucket.datasets.selection import selected
 from torchbucket.datasets.shared_block import is_being_sent_to_a_child
 from torchbucket.datasets.shared_listing import SharedListing
 from torchbucket.errors import ConfigError, NotFoundError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import Listing, list_objects
+from torchbucket.listing.manifest import Manifest
 from torchbucket.store import open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
 from torchbucket.uri import ObjectURI, key_bytes
@@ -36,7 +38,11 @@ class ObjectSource:
         config: how to reach it; None means ``StoreConfig()``.
         listing: the objects, in the data set's order.
         prefix: what was listed; None where nothing was.
+        pinned: read each object in its listed version, and no other.
         store: one that is open already; None opens one when it is needed.
+
+    Raises:
+        ConfigError: the listing has no versions to pin.
     """
 
     def __init__(
@@ -46,9 +52,16 @@ class ObjectSource:
         listing: Listing,
         *,
         prefix: str | None = None,
+        pinned: bool = False,
         store: Store | None = None,
     ) -> None:
+        if pinned and listing and listing.versions is None:
+            raise ConfigError(
+                f"pin_versions: the listing of {root} has no versions. Make the manifest with them (versions=True), or "
+                "leave the objects unpinned"
+            )
         self.root = root
+        self._pinned = pinned
         self.prefix = prefix
         self._base = str(root)  # ends with the slash before a key
         self._config = config
@@ -66,6 +79,7 @@ class ObjectSource:
         select: Callable[[ObjectInfo], bool] | None,
         allow_empty: bool,
         versions: bool = False,
+        pinned: bool = False,
     ) -> ObjectSource:
         """List a prefix, now and in this process; ``versions`` keeps the objects' versions as well.
 
@@ -83,17 +97,31 @@ class ObjectSource:
 
         listing = list_objects(store, location.key, select=counted, versions=versions)
         if not listing and not allow_empty:
-            found = (
-                f"select kept none of the {seen} objects under it"
-                if seen
-                else "no object's name begins with it (a prefix is plain text; a directory's ends with '/')"
-            )
-            raise NotFoundError(
-                f"list {location}: {found}. Correct the prefix, or pass allow_empty=True if that may be",
-                operation="list",
-                uri=str(location),
-            )
-        return cls(_root_of(location), config, listing, prefix=location.key, store=store)
+            nothing = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')"
+            raise _nothing_found(str(location), nothing, seen)
+        return cls(_root_of(location), config, listing, prefix=location.key, pinned=pinned, store=store)
+
+    @classmethod
+    def in_manifest(
+        cls,
+        uri: str,
+        config: StoreConfig | None,
+        *,
+        manifest_config: StoreConfig | None,
+        select: Callable[[ObjectInfo], bool] | None,
+        allow_empty: bool,
+        pinned: bool,
+    ) -> ObjectSource:
+        """Take the objects that a manifest lists, where it says they are.
+
+        Raises:
+            NotFoundError: no manifest, or nothing in it, or ``select`` kept nothing, and ``allow_empty`` is False.
+        """
+        manifest = Manifest.read(uri, config=manifest_config or config)
+        listing = manifest.listing if select is None else selected(manifest.listing, select)
+        if not listing and not allow_empty:
+            raise _nothing_found(uri, "the manifest lists no object", len(manifest.listing))
+        return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned)
 
     @classmethod
     def of_objects(cls, uris: Iterable[str], config: StoreConfig | None) -> ObjectSource:
@@ -165,8 +193,20 @@ class ObjectSource:
 
     def submit_read(self, position: int, *, into: memoryview | None = None) -> Future[ObjectData]:
         """Begin to read a whole object, into memory of its size where that is given."""
-        size_bytes = self.listing.size_bytes(position)
-        return self.store.submit_read(self.listing.keys[position], into=into, size_bytes=size_bytes)
+        return self.store.submit_read(
+            self.listing.keys[position],
+            into=into,
+            size_bytes=self.listing.size_bytes(position),
+            version=self._pinned_version(position),
+        )
+
+    def _pinned_version(self, position: int) -> str | None:
+        if not self._pinned:
+            return None
+        version = self.listing.version(position)
+        if version is None:
+            raise ConfigError(f"pin_versions: the server told no version of {self.uri(position)} when it was listed")
+        return version
 
     def open_lazily(self, position: int) -> ObjectReader:
         """Open an object that is read in ranges when they are needed."""
@@ -175,6 +215,7 @@ class ObjectSource:
             self.listing.keys[position],
             uri=self.uri(position),
             size_bytes=self.listing.size_bytes(position),
+            version=self._pinned_version(position),
         )
 
     def __getstate__(self) -> dict[str, object]:
@@ -191,6 +232,13 @@ class ObjectSource:
         self.__dict__ |= state
         if self._shared is not None:
             self.listing = self._shared.opened()
+
+
+def _nothing_found(uri: str, nothing: str, seen: int) -> NotFoundError:
+    found = f"select kept none of the {seen} objects under it" if seen else nothing
+    return NotFoundError(
+        f"list {uri}: {found}. Correct the prefix, or pass allow_empty=True if that may be", operation="list", uri=uri
+    )
 
 
 def _root_of(location: ObjectURI) -> ObjectURI:

@@ -80,13 +80,22 @@ class RangedContent:
         key: its key.
         size_bytes: its size, where a listing told it; None costs a request when it is first needed.
         read_ahead: how far to read ahead.
+        version: read this version or fail; None means the one that the first request sees.
     """
 
-    def __init__(self, store: Store, key: str, *, size_bytes: int | None, read_ahead: ReadAhead) -> None:
+    def __init__(
+        self,
+        store: Store,
+        key: str,
+        *,
+        size_bytes: int | None,
+        read_ahead: ReadAhead,
+        version: str | None = None,
+    ) -> None:
         self._store = store
         self._key = key
         self._size_bytes = size_bytes
-        self._version: str | None = None
+        self._version = version
         self._read_ahead = read_ahead
         self._window_start = 0
         self._window = memoryview(b"")

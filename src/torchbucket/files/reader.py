@@ -48,10 +48,22 @@ class ObjectReader(io.BufferedIOBase):
 
     @classmethod
     def lazy(
-        cls, store: Store, key: str, *, uri: str, size_bytes: int | None = None, read_ahead: ReadAhead | None = None
+        cls,
+        store: Store,
+        key: str,
+        *,
+        uri: str,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        read_ahead: ReadAhead | None = None,
     ) -> Self:
-        """Open an object without a request; ``size_bytes`` saves one later where a listing told it."""
-        content = RangedContent(store, key, size_bytes=size_bytes, read_ahead=read_ahead or ReadAhead())
+        """Open an object without a request.
+
+        ``size_bytes`` saves one later where a listing told it. With ``version`` reads raise ``ObjectChangedError``
+        unless the object still has that version; without, all are pinned to the one that the first request saw.
+        """
+        ahead = read_ahead or ReadAhead()
+        content = RangedContent(store, key, size_bytes=size_bytes, version=version, read_ahead=ahead)
         return cls(content, key=key, uri=uri)
 
     @property

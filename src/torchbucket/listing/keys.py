@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import overload
+from pickle import PickleBuffer
+from typing import SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +31,18 @@ class KeyColumn(Sequence[str]):
     __slots__ = ("_blob", "_heads", "_offsets", "_starts")
 
     def __init__(
-        self, heads: Sequence[bytes], starts: Sequence[int], blob: bytes, offsets: npt.NDArray[np.integer]
+        self, heads: Sequence[bytes], starts: Sequence[int], blob: bytes | memoryview, offsets: npt.NDArray[np.integer]
     ) -> None:
         self._heads = tuple(heads)
         self._starts = tuple(starts)
         self._blob = blob
         self._offsets = offsets
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
+        # From protocol 5 on a pickler may be asked to hand the names over apart from the pickle, as it does numpy's
+        # arrays, so that processes share them.
+        blob = PickleBuffer(self._blob) if protocol.__index__() >= 5 else bytes(self._blob)
+        return KeyColumn, (self._heads, self._starts, blob, self._offsets)
 
     @property
     def nbytes(self) -> int:
