@@ -114,6 +114,6 @@ def test_a_mistake_is_one_message(
 
 def test_names_beyond_the_memory_are_refused_with_the_figures() -> None:
     (point,) = points("repeat=0", "client=boto3", "names.count=5M")
-    with pytest.raises(Exception, match=r"5,000,000 names can take 9\.3 GiB.*of memory: lower names\.count"):
+    with pytest.raises(Exception, match=r"5,000,000 names can take 9\.8 GiB.*of memory: lower names\.count"):
         point.check_fits(memory_bytes=8 << 30, free_disk_bytes=0)
     point.check_fits(memory_bytes=64 << 30, free_disk_bytes=0)

@@ -3,7 +3,7 @@
 What is timed:
 
 - *epoch*, *fetch*: one listing, from the call of the client until its last name was taken. Names are taken one by one
-  and compared with what is there as they come, which costs about 0.2 µs a name for each client alike.
+  and compared with what is there as they come, which costs about 0.3 µs a name for each client alike.
 - *wait*: from that call until the first name.
 
 The client is built, and lists a prefix of ten names, before anything is measured: connections are made then, and code

@@ -15,7 +15,7 @@ from typing import Any, Final
 __all__ = ["MAX_COUNT", "MAX_SIZE_BYTES", "SHAPES", "NamesSpec"]
 
 MAX_COUNT: Final = 10_000_000
-"""Most names of one job. *Source*: ours; the measured process holds what it expects, about 150 bytes a name."""
+"""Most names of one job. *Source*: ours; the measured process holds what it expects, about 200 bytes a name."""
 
 MAX_SIZE_BYTES: Final = 1 << 16
 """Largest object, in bytes. *Source*: ours; a listing tells an object's size whatever it is."""

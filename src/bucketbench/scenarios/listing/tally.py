@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from bucketbench.scenarios.verification import NOTES_KEPT, VerificationCounts
 
 __all__ = ["ListingCounts", "NamesTally"]
+
+_NOT_LEFT: Final = object()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,49 +26,44 @@ class ListingCounts(VerificationCounts):
 class NamesTally:
     """Compares listings with what is there, in whatever order the names come.
 
-    Holds about 150 bytes a name, from before anything is measured. Not for use by several threads.
+    Holds some 200 bytes a name, from before anything is measured, and takes about 0.3 µs a name. Not for use by several
+    threads.
     """
 
     def __init__(self, expected: Iterable[tuple[str, int]]) -> None:
         """Compare with key and size in bytes of every object."""
-        self._positions: dict[str, int] = {}
-        self._sizes_bytes: list[int] = []
-        for key, size_bytes in expected:
-            self._positions[key] = len(self._sizes_bytes)
-            self._sizes_bytes.append(size_bytes)
-        self._seen = bytearray(len(self._sizes_bytes))
+        self._expected = dict(expected)
+        self._remaining = self._expected.copy()
         self.taken = 0
-        self._right = self._unknown = self._resized = self._again = 0
+        self._unknown = self._resized = self._again = 0
         self._checked = self._mismatched = self._missing = self._duplicated = 0
         self._notes: list[str] = []
 
     def __len__(self) -> int:
-        return len(self._sizes_bytes)
+        return len(self._expected)
 
     def take(self, names: Iterable[Any]) -> int:
         """Take in names of the current listing, as pairs of key and size in bytes, and return how many there were."""
-        positions, sizes_bytes, seen = self._positions, self._sizes_bytes, self._seen
-        before = self.taken
-        taken, right = before, 0
+        # One look-up a name that is right: this runs while the client is measured.
+        pop, before, taken = self._remaining.pop, self.taken, self.taken
         for key, size_bytes in names:
             taken += 1
-            position = positions.get(key)
-            if position is None:
-                self._unknown += 1
-                self._note(f"{_shortened(key)} was listed and is not there")
-            elif seen[position]:
-                self._again += 1
-                self._note(f"{_shortened(key)} was listed more than once")
-            elif sizes_bytes[position] != size_bytes:
-                seen[position] = 1
-                self._resized += 1
-                self._note(f"{_shortened(key)} was listed with {size_bytes!r} bytes and has {sizes_bytes[position]}")
-            else:
-                seen[position] = 1
-                right += 1
+            there = pop(key, _NOT_LEFT)
+            if there != size_bytes:
+                self._wrong(key, size_bytes, there)
         self.taken = taken
-        self._right += right
         return taken - before
+
+    def _wrong(self, key: Any, size_bytes: Any, there: Any) -> None:
+        if there is not _NOT_LEFT:
+            self._resized += 1
+            self._note(f"{_shortened(key)} was listed with {size_bytes!r} bytes and has {there}")
+        elif key in self._expected:
+            self._again += 1
+            self._note(f"{_shortened(key)} was listed more than once")
+        else:
+            self._unknown += 1
+            self._note(f"{_shortened(key)} was listed and is not there")
 
     def close_pass(self) -> tuple[int, int]:
         """Count what is missing of the listing that has just ended, and begin another.
@@ -74,18 +71,18 @@ class NamesTally:
         Returns:
             How many names it got right, and how many wrong: unknown, missing, doubled or with another size.
         """
-        missing = self._seen.count(0)
+        missing = len(self._remaining)
         if missing:
-            key = next(key for key, position in self._positions.items() if not self._seen[position])
-            self._note(f"{_shortened(key)} was not listed")
-        right, wrong = self._right, self._unknown + self._resized + self._again + missing
+            self._note(f"{_shortened(next(iter(self._remaining)))} was not listed")
+        wrong = self._unknown + self._resized + self._again
+        right = self.taken - wrong
         self._checked += self.taken
         self._mismatched += self._unknown + self._resized
         self._missing += missing
         self._duplicated += self._again
-        self.taken = self._right = self._unknown = self._resized = self._again = 0
-        self._seen = bytearray(len(self._sizes_bytes))
-        return right, wrong
+        self.taken = self._unknown = self._resized = self._again = 0
+        self._remaining = self._expected.copy()
+        return right, wrong + missing
 
     def counts(self) -> ListingCounts:
         """The counts of all listings that were closed."""
