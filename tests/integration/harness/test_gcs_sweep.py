@@ -1,0 +1,59 @@
+"""Sweeps on the testbed's other port: the same objects as Cloud Storage, also for a client with its own interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sweeps import SAMPLES, Workplace, new_workplace
+
+# The environment of gcs-torch-dataflux may have to be made first.
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return new_workplace(tmp_path)
+
+
+def test_both_ports_serve_one_data_set(place: Workplace) -> None:
+    # Whoever runs this has credentials and authorities of their own, which must not get in the way.
+    environment = place.environment(
+        GOOGLE_APPLICATION_CREDENTIALS="/no/such/file",
+        STORAGE_EMULATOR_HOST="http://127.0.0.1:9",
+    )
+    done = place.run("repeat=0", "client=obstore,torchbucket-map", "target=local,local_gs", environment=environment)
+    assert done.status == 0, done.err
+    found = [(job["parameters"]["target"], job["client"]) for job in done.results["jobs"]]
+    assert found == [(target, name) for target in ("local", "local_gs") for name in ("obstore", "torchbucket-map")]
+    for job in done.results["jobs"]:
+        assert job["verification"]["checked"] == SAMPLES
+        assert job["figures"]["server_requests"]["value"] == SAMPLES
+        assert "objects_left" not in job["details"]
+    assert done.err.count(f"0 of {SAMPLES} objects, 0 B") == 1, "made once for both"
+
+
+def test_a_client_that_does_not_fit_is_refused_before_anything_starts(place: Workplace) -> None:
+    done = place.run("repeat=0", "client=Good,boto3", "target=local_gs")
+    assert done.status == 2
+    assert "client=boto3 reads s3" in done.err
+    assert "gcsfs-batch" in done.err
+    assert place.runs() == []
+
+
+def test_a_client_in_an_interpreter_of_its_own(place: Workplace) -> None:
+    # Over TLS, which it is harder to tell it of.
+    done = place.run(
+        "repeat=0", "client=dataflux-map,dataflux-iterable", "target=local_gs", "target.tls=true",
+        "dataloader.num_workers=0", "warmup_samples=2", "dataloader.batch_size=8",
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    for job in done.results["jobs"]:
+        assert job["verification"]["checked"] == SAMPLES
+        assert job["versions"]["google-cloud-storage"].startswith("2.")
+        assert job["versions"]["dataflux_pytorch"]
+    composed = done.job("dataflux-map")
+    assert composed["figures"]["server_requests"]["value"] == 3 * SAMPLES // 8, "three requests for eight objects"
+    # Its warm-up ended within a composed object, and left that object behind; a map data set's cannot.
+    assert done.job("dataflux-iterable")["details"]["objects_left"] == "1"
+    assert "objects_left" not in composed["details"]

@@ -1,0 +1,77 @@
+"""The interpreter of a client whose packages clash: made by the repository's script, or refused with what to do."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from bucketbench.errors import PreflightError
+from bucketbench.job import Component
+from bucketbench.sweep.interpreters import made_interpreter, search_path_of
+from bucketbench.sweep.preflight import check_component
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def repository(root: Path, script: str) -> Path:
+    (root / "utils").mkdir()
+    setup = root / "utils" / "setup_peer_env.sh"
+    setup.write_text(f"#!/bin/sh\n{script}\n")
+    setup.chmod(0o755)
+    (root / "constraints-peer.txt").write_text("")
+    return root
+
+
+def test_a_client_without_one_runs_in_this_interpreter(said: list[str]) -> None:
+    assert made_interpreter(None, client="any", say=said.append) == Path(sys.executable)
+    assert said == []
+
+
+def test_it_is_made_once_and_said_before(tmp_path: Path, said: list[str]) -> None:
+    script = 'cd "$(dirname "$0")/.." && echo "$1" >> made && mkdir -p .venv-peer/bin && touch .venv-peer/bin/python'
+    root = repository(tmp_path, script)
+    python = made_interpreter("peer", client="mine", say=said.append, root=root)
+    assert python == root / ".venv-peer" / "bin" / "python"
+    assert len(said) == 1
+    assert "mine" in said[0]
+    assert made_interpreter("peer", client="another", say=said.append, root=root) == python
+    assert (root / "made").read_text() == "peer\n"
+    assert len(said) == 1
+
+
+def test_a_failure_shows_what_pip_wrote_and_the_command(tmp_path: Path, said: list[str]) -> None:
+    root = repository(tmp_path, "echo no such version >&2; exit 2")
+    with pytest.raises(PreflightError, match=r"mine .* no such version\. .*setup_peer_env\.sh peer"):
+        made_interpreter("peer", client="mine", say=said.append, root=root)
+
+
+def test_an_unknown_one_names_the_known(tmp_path: Path, said: list[str]) -> None:
+    root = repository(tmp_path, "exit 0")
+    with pytest.raises(PreflightError, match=r"constraints-other\.txt.*there are peer"):
+        made_interpreter("other", client="mine", say=said.append, root=root)
+
+
+def test_an_installation_without_its_repository_says_so(tmp_path: Path, said: list[str]) -> None:
+    with pytest.raises(PreflightError, match="from a clone"):
+        made_interpreter("peer", client="mine", say=said.append, root=tmp_path)
+
+
+def test_a_broken_interpreter_is_no_traceback(tmp_path: Path) -> None:
+    with pytest.raises(PreflightError, match="does not run"):
+        search_path_of(tmp_path / "bin" / "python")
+
+
+def test_packages_are_looked_for_where_the_client_will_run(tmp_path: Path) -> None:
+    """Also in a namespace that several packages share, none of which is imported for it."""
+    module = tmp_path / "place" / "shared" / "of_mine" / "client.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("class Mine:\n    pass\n")
+    component = Component(name="mine", target="shared.of_mine.client.Mine", requires=("shared.of_mine",))
+    check_component("client", component, python_path=[str(tmp_path / "place")])
+    with pytest.raises(PreflightError, match=r"shared\.of_mine"):
+        check_component("client", component, python_path=[str(tmp_path)])
