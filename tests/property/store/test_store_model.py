@@ -20,9 +20,10 @@ from torchbucket.store import ObjectInfo, Store, open_store
 PART = 5 * MIB
 _numbers = itertools.count()
 
-keys = st.sampled_from(["a", "a.b", "b/c", "b/c.d", "ü/日 ?#%", "z+"])
-contents = st.one_of(st.binary(max_size=20), st.sampled_from([b"p" * (PART + 1), b"q" * (PART + 1)]))
-ages = st.integers(0, 3)
+keys = st.sampled_from(["a", "a.b/c", "ü/日 ?#%"])  # few, so that their histories grow long
+small = st.binary(max_size=20)
+contents = st.one_of(small, small, small, small, st.sampled_from([b"p" * (PART + 1), b"q" * (PART + 1)]))
+ages = st.integers(0, 2)
 faults = st.sampled_from(
     [
         [],
@@ -227,5 +228,5 @@ def test_stores_are_dictionaries(testbed: RunningTestbed) -> None:
 
     StoreMachine.testbed = testbed
     run_state_machine_as_test(
-        StoreMachine, settings=settings(max_examples=15, stateful_step_count=15, deadline=None, derandomize=True)
+        StoreMachine, settings=settings(max_examples=20, stateful_step_count=15, deadline=None, derandomize=True)
     )
