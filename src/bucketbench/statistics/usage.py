@@ -27,7 +27,7 @@ SERVER_UNITS: Final = {
     "server_warnings": "warnings",
 }
 
-_NO_SERVER: Final = "the server's counters are known only for target=local"
+_NO_SERVER: Final = "the server's counters are known only for the testbed"
 NOT_COUNTED: Final = "the version that recorded the job did not count them"
 _NO_NETWORK: Final = "the host's network counters could not be read"
 _NO_GPU: Final = "no GPU was found, or none that tells it"

@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bucketbench.scenarios.dataset.figures import FIGURES
+from bucketbench.scenarios.dataset.figures import FIGURES as DATASET
+from bucketbench.scenarios.listing.figures import FIGURES as LISTING
+from bucketbench.statistics.usage import SERVER_UNITS, USAGE_UNITS
 
-PAGE = Path(__file__).parents[3] / "docs" / "figures.md"
+PAGE = (Path(__file__).parents[3] / "docs" / "figures.md").read_text(encoding="utf-8")
+
+
+def defined(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for names, unit in re.findall(r"^\| (`[^|]+) \| ([^|]+) \|", text, flags=re.MULTILINE):
+        found |= dict.fromkeys(re.findall(r"`(\w+)`", names), unit)
+    return found
 
 
 def test_the_page_defines_every_figure_in_its_unit() -> None:
-    defined = {}
-    for names, unit in re.findall(r"^\| (`[^|]+) \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE):
-        defined |= dict.fromkeys(re.findall(r"`(\w+)`", names), unit)
-    assert defined == FIGURES.units
+    dataset, rest = PAGE.split("\n## The listing scenario\n")
+    listing, _ = rest.split("\n## Repeats")
+    assert defined(dataset) == DATASET.units
+    # What both have is defined once, above, and only named below.
+    assert defined(listing) | USAGE_UNITS | SERVER_UNITS == LISTING.units
+    shared = {name for name in USAGE_UNITS | SERVER_UNITS if not name.startswith(("gpu_", "network_"))}
+    assert shared <= set(re.findall(r"`(\w+)`", listing))

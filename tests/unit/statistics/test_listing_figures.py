@@ -58,7 +58,7 @@ def test_what_was_not_measured_has_its_reason() -> None:
     assert all(figure.value is None and figure.reason for figure in empty.values())
     few = FIGURES.of_job(listing(0, 0, 2, names=10), [usage(0, 0), usage(2, 1)])
     assert "10 were listed" in str(few["memory_bytes_per_name"].reason)
-    assert few["requests_per_listing"].reason == "the server's counters are known only for target=local"
+    assert few["requests_per_listing"].reason == "the server's counters are known only for the testbed"
     nothing = FIGURES.of_job(listing(0, 0, 2, names=0), [usage(0, 0), usage(2, 1)])
     assert nothing["names_per_s"].reason == nothing["cpu_us_per_name"].reason == "no name was listed as it should be"
 

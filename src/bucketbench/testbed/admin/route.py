@@ -93,7 +93,7 @@ class Admin:
             return _json(200, self._reset())
         if request.method == "POST" and name == "objects":
             return await self._seed(request)
-        known = [*self._shown, "requests", "reset", "objects"]
+        known = [*self._shown, "requests", "reset"]
         if name in known:
             return _error(405, f"{request.method} is not allowed on {name}")
         return _error(404, f"there is no {name!r}; there are {', '.join(known)}")
