@@ -1,0 +1,153 @@
+"""Reads data sets with the compose strategy, in processes that end in one of many ways.
+
+Takes commands on standard input and answers each with one line: ``start SCENARIO OUTPUT ERRORS ARGUMENT…`` forks a
+process of its own session and answers its number; ``wait NUMBER`` answers its exit status, negative for a signal. So
+all of them share one import of torch, and each ends as a program does.
+
+A scenario prints ``ready`` when temporary objects are on their way and it waits to be ended.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+
+from torch.utils.data import DataLoader
+
+from torchbucket import Compose, IterableDataset, MapDataset, StoreConfig
+
+COUNT = 400
+PREFIX = "gs://data/small/"
+
+
+def ready() -> None:
+    print("ready", flush=True)
+
+
+def refuse(reader):
+    if reader.key.endswith("150"):
+        raise ValueError("a label is missing")
+    return reader.read()
+
+
+def refuse_at_once(reader):
+    raise ValueError("a label is missing")
+
+
+def stream(endpoint: str, **options) -> IterableDataset:
+    config = StoreConfig(endpoint=endpoint, anonymous=True)
+    return IterableDataset.from_prefix(PREFIX, config=config, fetch=Compose(maximum_objects=8), **options)
+
+
+def success(endpoint: str) -> None:
+    assert len(list(stream(endpoint))) == COUNT
+
+
+def batches(endpoint: str) -> None:
+    config = StoreConfig(endpoint=endpoint, anonymous=True)
+    dataset = MapDataset.from_prefix(PREFIX, config=config, fetch=Compose(maximum_objects=8))
+    assert sum(map(len, DataLoader(dataset, batch_size=20, shuffle=True, collate_fn=list))) == COUNT
+
+
+def failing_transform(endpoint: str) -> None:
+    list(stream(endpoint, transform=refuse))
+
+
+def exit_in_loop(endpoint: str) -> None:
+    for _ in stream(endpoint):
+        sys.exit(3)
+
+
+def forgotten_at_exit(endpoint: str) -> None:
+    globals()["kept"] = iter(stream(endpoint))
+    next(globals()["kept"])
+
+
+def broken_off(endpoint: str) -> None:
+    dataset = stream(endpoint)
+    for _ in dataset:
+        break
+    ready()
+    time.sleep(60)
+
+
+def waiting(endpoint: str) -> None:
+    for _ in stream(endpoint):
+        ready()
+        time.sleep(60)
+
+
+def waiting_without_ctrl_c(endpoint: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    waiting(endpoint)
+
+
+def own_handler(endpoint: str) -> None:
+    """The program notes the signal and goes on, as one that writes a checkpoint first does."""
+    noted = []
+    signal.signal(signal.SIGTERM, lambda number, frame: noted.append(number))
+    count = 0
+    for count, _ in enumerate(stream(endpoint), start=1):
+        if count == 1:
+            ready()
+            while not noted:
+                time.sleep(0.01)
+    assert count == COUNT
+
+
+def handlers_restored(endpoint: str) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    samples = iter(stream(endpoint))
+    next(samples)
+    assert signal.getsignal(signal.SIGTERM) != before
+    samples.close()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def loader(endpoint: str, method: str, **options) -> DataLoader:
+    return DataLoader(
+        stream(endpoint, **options), batch_size=4, num_workers=2, multiprocessing_context=method, collate_fn=list
+    )
+
+
+def workers(endpoint: str, method: str) -> None:
+    assert sum(map(len, loader(endpoint, method))) == COUNT
+
+
+def workers_left_early(endpoint: str, method: str) -> None:
+    next(iter(loader(endpoint, method)))
+
+
+def workers_failing(endpoint: str, method: str) -> None:
+    list(loader(endpoint, method, transform=refuse_at_once))
+
+
+def workers_waiting(endpoint: str, method: str) -> None:
+    batches = iter(loader(endpoint, method))
+    next(batches)
+    ready()
+    time.sleep(60)
+
+
+def serve() -> None:
+    for line in sys.stdin:
+        command, *arguments = shlex.split(line)
+        if command == "wait":
+            print(os.waitstatus_to_exitcode(os.waitpid(int(arguments[0]), 0)[1]), flush=True)
+            continue
+        scenario, output, errors, *rest = arguments
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            for descriptor, path in ((0, os.devnull), (1, output), (2, errors)):
+                os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), descriptor)
+            globals()[scenario](*rest)
+            return
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,211 @@
+"""Temporary objects of real processes on the testbed's Cloud Storage: none is left, however a process ends."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from compose_program import COUNT
+
+from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from torchbucket import StoreConfig, sweep_temporaries
+from torchbucket.store import Store, open_store
+
+PROGRAM = Path(__file__).with_name("compose_program.py")
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[RunningTestbed]:
+    # The delay keeps temporary objects on their way while a process is ended.
+    with launch_testbed(buckets=["data"], network={"first_byte_s": 0.01}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def config(testbed) -> StoreConfig:
+    return StoreConfig(endpoint=testbed.gcs_endpoint, anonymous=True)
+
+
+@pytest.fixture(scope="module")
+def bucket(config) -> Store:
+    store = open_store("gs://data", config)
+    for number in range(COUNT):
+        store.write(f"small/{number:03}", f"{number}".encode() * 20)
+    return store
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.communicate()
+
+
+@dataclass
+class Started:
+    """A process that runs a scenario."""
+
+    program: subprocess.Popen[str]
+    pid: int
+    output: Path
+    errors: Path
+    over: bool = False
+
+    def wait_until_ready(self) -> None:
+        while self.output.read_text() != "ready\n":
+            assert not self.errors.read_text()
+            time.sleep(0.01)
+
+    def ended(self) -> tuple[int, str]:
+        """Wait for its end; its status, and what it wrote to standard error."""
+        status = int(asked(self.program, "wait", str(self.pid)))
+        self.over = True
+        return status, self.errors.read_text()
+
+
+def asked(program: subprocess.Popen[str], *words: str) -> str:
+    program.stdin.write(shlex.join(words) + "\n")
+    program.stdin.flush()
+    return program.stdout.readline()
+
+
+@pytest.fixture
+def started(testbed, bucket, program, tmp_path) -> Iterator[Callable[..., Started]]:
+    """Starts a scenario; every test begins and ends without temporaries, and some are made in between."""
+    assert left(bucket) == []
+    testbed.reset_counts()
+    processes: list[Started] = []
+
+    def start(scenario: str, *arguments: str) -> Started:
+        output, errors = tmp_path / "output", tmp_path / "errors"
+        output.touch()
+        errors.touch()
+        pid = int(asked(program, "start", scenario, str(output), str(errors), testbed.gcs_endpoint, *arguments))
+        processes.append(Started(program, pid, output, errors))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if not process.over:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.ended()
+    assert testbed.counts()["requests"].get("compose_object"), "nothing was composed, so this shows nothing"
+
+
+def left(bucket: Store) -> list[str]:
+    return [info.key for info in bucket.list("torchbucket-temporaries/")]
+
+
+def wait_until_none_is_left(bucket: Store) -> None:
+    while left(bucket):
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "status", "message"),
+    [
+        ("success", 0, ""),
+        ("batches", 0, ""),
+        ("failing_transform", 1, "a label is missing"),
+        ("exit_in_loop", 3, ""),
+        ("forgotten_at_exit", 0, ""),
+        ("handlers_restored", 0, ""),
+    ],
+)
+def test_a_process_that_ends_by_itself_leaves_none(started, bucket, scenario, status, message):
+    found, errors = started(scenario).ended()
+    assert (found, message in errors) == (status, True), errors
+    assert left(bucket) == []
+
+
+def test_a_loop_left_early_leaves_none_while_the_process_goes_on(started, bucket):
+    process = started("broken_off")
+    process.wait_until_ready()
+    assert left(bucket) == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "number", "status"),
+    [
+        ("waiting", signal.SIGTERM, -signal.SIGTERM),
+        ("waiting", signal.SIGINT, -signal.SIGINT),  # a KeyboardInterrupt that nobody catches ends Python so
+        ("waiting_without_ctrl_c", signal.SIGINT, -signal.SIGINT),
+    ],
+)
+def test_a_signal_ends_the_process_as_ever_and_leaves_none(started, bucket, scenario, number, status):
+    process = started(scenario)
+    process.wait_until_ready()
+    assert left(bucket)
+    os.kill(process.pid, number)
+    found, errors = process.ended()
+    assert found == status, errors
+    assert left(bucket) == []
+
+
+def test_a_programs_own_handler_is_left_alone(started, bucket):
+    process = started("own_handler")
+    process.wait_until_ready()
+    os.kill(process.pid, signal.SIGTERM)
+    found, errors = process.ended()
+    assert found == 0, errors
+    assert left(bucket) == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "method", "status"),
+    [
+        ("workers", "fork", 0),
+        ("workers_left_early", "fork", 0),
+        ("workers_left_early", "spawn", 0),
+        ("workers_failing", "fork", 1),
+    ],
+)
+def test_workers_leave_none(started, bucket, scenario, status, method):
+    found, errors = started(scenario, method).ended()
+    assert found == status, errors
+    assert left(bucket) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_a_loader_and_its_workers_leaves_none(started, bucket, number):
+    process = started("workers_waiting", "fork")
+    process.wait_until_ready()
+    assert left(bucket)
+    os.killpg(process.pid, number)
+    found, errors = process.ended()
+    assert found == -number, errors
+    wait_until_none_is_left(bucket)
+
+
+def test_workers_whose_parent_is_killed_remove_theirs(started, bucket):
+    process = started("workers_waiting", "fork")
+    process.wait_until_ready()
+    assert left(bucket)
+    os.kill(process.pid, signal.SIGKILL)
+    process.ended()
+    wait_until_none_is_left(bucket)
+
+
+def test_what_a_killed_process_leaves_is_swept(started, bucket, config):
+    process = started("waiting")
+    process.wait_until_ready()
+    os.kill(process.pid, signal.SIGKILL)
+    process.ended()
+    keys = left(bucket)
+    assert keys
+    assert sweep_temporaries("gs://data", config=config).removed == ()  # too young
+    assert left(bucket) == keys
+    would = sweep_temporaries("gs://data", older_than_s=0, dry_run=True, config=config)
+    assert [info.key for info in would.removed] == left(bucket) == keys
+    assert [info.key for info in sweep_temporaries("gs://data", older_than_s=0, config=config).removed] == keys
+    assert left(bucket) == []
