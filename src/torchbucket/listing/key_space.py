@@ -1,24 +1,37 @@
 """Where among all possible keys the names of a listing may lie, as far as the names seen so far tell.
 
-Nothing here can make a listing wrong: a guess only says where a second request may usefully begin. So names are
-counted like numbers, roughly: the characters seen at a position are its digits, in their order.
+Nothing here can make a listing wrong: a guess only says where another request may usefully begin. So names are counted
+like numbers, roughly: the characters that may stand at a position are its digits, in their order.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Sequence
-from math import isqrt
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from math import isqrt, prod
 from os.path import commonprefix
 from typing import Final
 
-__all__ = ["KeySpace", "successor"]
+__all__ = ["Guess", "KeySpace", "Spelling", "successor"]
 
-# Names of a page that are looked at: enough for the ten values of a digit, cheap beside a page.
+# Names of a page that are kept to learn from: enough to show the ten values of a digit, cheap beside a page.
 _SAMPLE: Final = 32
 
-# Positions counted beyond the first at which two names differ, so that a page is many steps wide.
+# Names that are looked at for the characters of one position.
+_LOOKED_AT: Final = 128
+
+# Positions counted beyond the first at which a page's names differ, so that the page is many steps wide.
 _FINER: Final = 3
+
+# Pages from different places that have the same character at a position before it is taken to have no other.
+_CERTAIN_PLACES: Final = 4
+
+# So many different characters in a sample are no digits but a script that the names run through.
+_SCRIPT: Final = 24
+
+# Digits that stand for such a script.
+_GRID: Final = 1024
 
 # Code points that no text holds. Source: The Unicode Standard, D71 to D76.
 _SURROGATES: Final = range(0xD800, 0xE000)
@@ -26,7 +39,7 @@ _LAST: Final = 0x10FFFF
 
 
 class KeySpace:
-    """Learns from names which characters follow one another, and finds keys between two others.
+    """Keeps a sample of the names that were listed.
 
     Args:
         prefix: what every key begins with.
@@ -34,136 +47,183 @@ class KeySpace:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._seen: list[set[str]] = []
-        self._pages = 0
-        self._stale_from = 0
-        self._stale = False
-        self._stem = prefix
-        self._digits: list[list[str]] = []
-        self._varying: list[int] = []
+        self._names: list[str] = []
+        self._places = 0
+
+    def learn(self, names: Sequence[str], *, elsewhere: bool) -> None:
+        """Keep some names of a page, which are sorted and new.
+
+        Args:
+            names: the page's.
+            elsewhere: the page does not go on where another one ended, so that it tells more.
+        """
+        sample = sorted({*names[:: max(1, len(names) // _SAMPLE)], names[-1]})
+        at = bisect_left(self._names, sample[0])
+        self._names[at:at] = sample
+        self._places += elsewhere
+
+    def around(self, first: str, last: str, stop: str | None) -> Spelling:
+        """How names may be spelled after a page that begins and ends with these, up to ``stop``."""
+        start = len(self._prefix)
+        differ = len(_shared(first, last))
+        fixed = max(start, len(_shared(self._names[0], self._names[-1])))
+        page = self._names[bisect_left(self._names, first) : bisect_right(self._names, last)]
+        seen = [{last[index]} for index in range(start, min(fixed, differ))]
+        seen += [self._following(last, index) for index in range(start + len(seen), differ)]
+        seen += [_characters(page, index) for index in range(start + len(seen), differ + 1 + _FINER)]
+        seen[differ - start] |= self._following(last, differ) if differ < len(last) else set()
+        groups = _groups(seen)
+        uncertain = self._places < _CERTAIN_PLACES
+        digits: list[Sequence[str]] = []
+        runs_on = False
+        for index, place in enumerate(seen, start):
+            # Where names differ, more characters of their kind are likely to come; where none differ yet, only as long
+            # as few names are known.
+            likely = place and (index >= differ or uncertain or len(place) > 1)
+            wide = place | groups.get(_kind(min(place)), place) if likely else place
+            if len(wide) < _SCRIPT or "".join(wide).isascii():
+                digits.append(sorted(wide))
+                continue
+            low, high = ord(min(wide)), ord(max(wide))
+            if index == differ and high == ord(max(place)):
+                # No other position has shown more characters: as the page runs through them, the next ones may.
+                runs_on = True
+                if stop is not None and len(stop) > differ and stop.startswith(last[:differ]):
+                    high = max(high, ord(stop[differ]) - 1)
+            digits.append(_grid(low, high))
+        return Spelling(self._prefix, last, digits, runs_on=runs_on)
+
+    def _following(self, name: str, index: int) -> set[str]:
+        """What stands at a position in the names that share with one all before it."""
+        before = name[:index]
+        start = bisect_left(self._names, before)
+        end = successor(before)
+        stop = len(self._names) if end is None else bisect_left(self._names, end, start)
+        step = max(1, (stop - start) // _LOOKED_AT)
+        return _characters(self._names[start:stop:step], index) | {name[index]}
+
+
+class Spelling:
+    """Counts keys, and finds keys between two others, by the characters that may stand at each position.
+
+    Args:
+        prefix: what every key begins with.
+        path: a name; where a position has one digit only, it is that name's character.
+        digits: the characters of each position after the prefix, sorted; a position may have none.
+        runs_on: names are likely to go on beyond the first position's digits.
+    """
+
+    def __init__(self, prefix: str, path: str, digits: Sequence[Sequence[str]], *, runs_on: bool = False) -> None:
+        self._start = len(prefix)
+        self._path = path
+        self._digits = digits
+        lead = next((index for index, place in enumerate(digits) if len(place) > 1), len(digits))
+        self._lead = path[: self._start + lead]
+        self._rest = digits[lead:]
+        self._runs_on = runs_on
+
+    def distance(self, start: str, stop: str | None) -> int:
+        """How many keys there may be from one to another, or to the last one."""
+        return (self._top() if stop is None else self._number(stop)) - self._number(start)
+
+    def key_after(self, key: str, steps: int) -> str:
+        """The key so many steps on."""
+        number = min(self._number(key) + steps, self._top() - 1)
+        chosen: list[str] = []
+        for place in reversed(self._rest):
+            if len(place) > 1:
+                number, value = divmod(number, len(place))
+                # The lowest digits at the end say no more than a shorter key does.
+                if value or chosen:
+                    chosen.append(place[value])
+            elif chosen:
+                chosen.extend(place)
+        return self._lead + "".join(reversed(chosen))
+
+    def beyond(self) -> str | None:
+        """The shortest key after every name that is spelled like those seen."""
+        if not self._rest or not self._rest[0]:
+            return None
+        low, high = ord(self._rest[0][0]), ord(self._rest[0][-1])
+        further = _character(high + 4 * (high - low) + 1) if self._runs_on else ""
+        return self._lead + further if further else successor(self._lead + chr(high), keep=self._start)
+
+    def _number(self, key: str) -> int:
+        if not key.startswith(self._lead):
+            return 0 if key < self._lead else self._top()
+        value, at = 0, len(self._lead)
+        for index, place in enumerate(self._rest):
+            if not place:
+                continue
+            value *= len(place)
+            if at + index >= len(key):
+                continue  # What is shorter comes first.
+            character = key[at + index]
+            digit = bisect_left(place, character)
+            value += digit
+            if digit == len(place) or place[digit] != character:
+                # Between two digits: as far as the next one begins.
+                return value * prod(len(later) for later in self._rest[index + 1 :] if later)
+        return value
+
+    def _top(self) -> int:
+        return prod(len(place) for place in self._rest if place)
+
+
+class Guess:
+    """What may lie between two keys, and where to part it.
+
+    Args:
+        spelling: how names may be spelled there.
+        after: the key that names come after.
+        stop: the last key, or None for no end.
+        first: the first name of a page that tells how dense names are.
+        last: that page's last name.
+    """
+
+    def __init__(self, spelling: Spelling, after: str, stop: str | None, *, first: str, last: str) -> None:
+        self._spelling = spelling
+        self._after = after
+        self._stop = stop
+        self._width = max(1, spelling.distance(first, last))
+        self._distance = spelling.distance(after, stop)
 
     @property
-    def age(self) -> int:
-        """Grows when guesses may come out otherwise than before."""
-        return self._stale_from
+    def pages(self) -> float:
+        """How many pages there may be, if names are as dense as in the page; at most a billion."""
+        return float(min(self._distance * 16 // self._width, 16 * 10**9)) / 16
 
-    def learn(self, names: Sequence[str]) -> None:
-        """Look at some of the names of a page, which are sorted."""
-        self._pages += 1
-        skipped, seen = len(self._prefix), self._seen
-        for name in {names[0], names[-1], *names[:: max(1, len(names) // _SAMPLE)]}:
-            tail = name[skipped:]
-            while len(seen) < len(tail):
-                seen.append(set())
-            for place, character in zip(seen, tail, strict=False):
-                if character not in place:
-                    place.add(character)
-                    self._stale = True
-        # Renewed as pages accumulate, not with each: names in many scripts show new characters on every page.
-        if self._stale and self._pages > self._stale_from * 9 // 8:
-            self._renew()
+    def middle(self) -> str | None:
+        """The key half-way between; None where no key is a page's width away from both ends."""
+        distance = self._distance - self._width  # The first page is on its way already.
+        return self._at(distance // 2) if distance >= 2 * self._width else None
 
-    def _renew(self) -> None:
-        self._stale = False
-        self._stale_from = self._pages
-        alphabets = _alphabets(self._seen)
-        self._digits = [alphabets.get(min(place), sorted(place)) for place in self._seen]
-        first = next((index for index, digits in enumerate(self._digits) if len(digits) > 1), len(self._digits))
-        self._stem = self._prefix + "".join(digits[0] for digits in self._digits[:first])
-        self._varying = [index for index, digits in enumerate(self._digits) if len(digits) > 1]
+    def nearer(self) -> str | None:
+        """The key half-way between in magnitude: of names that take a small corner of what is possible, few such
+        guesses find the corner."""
+        distance = self._distance - self._width
+        return self._at(isqrt(distance * self._width)) if distance >= 2 * self._width else None
 
-    def pages_between(self, after: str, stop: str | None, *, first: str, last: str) -> float:
-        """How many pages may lie between two keys, if names are as dense there as from ``first`` to ``last``."""
-        low, high, width, _ = self._measured(after, stop, first, last)
-        return min((high - low) / width, 1e9) if high - low < width << 30 else 1e9
+    def _at(self, steps: int) -> str | None:
+        return self._inside(self._spelling.key_after(self._after, self._width + steps))
 
-    def between(self, after: str, stop: str | None, *, first: str, last: str, plausible_pages: int) -> str | None:
-        """A key that may well part what lies between two others, a page's width away from both; None for no guess.
+    def beyond(self) -> str | None:
+        """A key after all that is spelled like the names seen; None where there is none inside."""
+        return self._inside(self._spelling.beyond())
 
-        Half-way where there may be as many pages as that, and otherwise half-way in magnitude: of names that take a
-        small corner of what is possible, so few guesses find the corner.
-        """
-        low, high, width, depth = self._measured(after, stop, first, last)
-        distance = high - low - width  # The first page is on its way already.
-        if distance < 2 * width:
+    def outside(self, first: str, last: str) -> str | None:
+        """A key after all that begins like a page's names, or else further on among them: for names that go on where
+        their spelling says that they should have ended."""
+        shared = len(_shared(first, last))
+        pace = ord(last[shared]) - ord(first[shared]) if shared < len(first) else 0
+        further = _character(ord(last[shared]) + 4 * pace + 1) if shared < len(last) else ""
+        keys = [successor(last[:shared]), last[:shared] + further]
+        return next((key for key in keys if self._inside(key)), None)
+
+    def _inside(self, key: str | None) -> str | None:
+        if key is None or key <= self._after or (self._stop is not None and key >= self._stop):
             return None
-        step = distance // 2 if distance <= plausible_pages * width else isqrt(distance * width)
-        return _inside(self._key(low + width + step, depth), after, stop)
-
-    def beyond(self, after: str, *, first: str, last: str) -> str | None:
-        """A key that comes after every name that is spelled like those seen; None where it would not be after."""
-        if not self._varying:
-            return None
-        place = len(self._stem)
-        largest = ord(self._digits[place - len(self._prefix)][-1])
-        seen = ord(last[place]) - ord(first[place]) if len(last) > place and len(first) > place else 0
-        # Where one page runs through many characters, the next pages may run on.
-        character = _character(largest + 1 + 4 * max(0, seen))
-        key = self._stem + character if character else successor(self._stem, keep=len(self._prefix))
-        return None if key is None or key <= after else key
-
-    def _measured(self, after: str, stop: str | None, first: str, last: str) -> tuple[int, int, int, int]:
-        """Two keys and the distance of two others as numbers, and the number of positions they were counted by."""
-        ends = [after] if stop is None else [after, stop]
-        depth = _FINER + max(len(_shared(first, last)), len(_shared(*ends)) if stop is not None else 0)
-        high = self._top(depth) if stop is None else self._number(stop, depth)
-        width = max(1, self._number(last, depth) - self._number(first, depth))
-        return self._number(after, depth), high, width, depth
-
-    def _number(self, key: str, depth: int) -> int:
-        if not key.startswith(self._stem):
-            return 0 if key < self._stem else self._top(depth)
-        skipped, value, exact = len(self._prefix), 0, True
-        for index in self._varying:
-            at = index + skipped
-            if at >= depth:
-                break
-            digits = self._digits[index]
-            value *= len(digits)
-            if exact and at < len(key):
-                place = bisect_left(digits, key[at])
-                value += place
-                exact = place < len(digits) and digits[place] == key[at]
-        return value
-
-    def _top(self, depth: int) -> int:
-        value = 1
-        for index in self._varying:
-            if index + len(self._prefix) >= depth:
-                break
-            value *= len(self._digits[index])
-        return value
-
-    def _key(self, number: int, depth: int) -> str:
-        count = sum(1 for index in self._varying if index + len(self._prefix) < depth)
-        chosen: dict[int, str] = {}
-        for index in reversed(self._varying[:count]):
-            number, place = divmod(number, len(self._digits[index]))
-            # Lowest digits at the end say no more than a shorter key does.
-            if place or chosen:
-                chosen[index] = self._digits[index][place]
-        length = max(chosen, default=-1) + 1
-        return self._prefix + "".join(chosen.get(index, self._digits[index][0]) for index in range(length))
-
-
-def _alphabets(seen: Sequence[set[str]]) -> dict[str, list[str]]:
-    """For each character those that can stand where it stands: what occurs at one position belongs together."""
-    groups: dict[str, set[str]] = {}
-    for place in seen:
-        joined = set(place)
-        for character in place:
-            if character in groups and groups[character] is not joined:
-                other = groups[character]
-                if len(other) > len(joined):
-                    joined, other = other, joined
-                joined |= other
-                for moved in other:
-                    groups[moved] = joined
-        for character in place:
-            groups[character] = joined
-    distinct = {id(group): group for group in groups.values()}
-    ordered = {identity: sorted(group) for identity, group in distinct.items()}
-    return {character: ordered[id(group)] for character, group in groups.items()}
+        return key
 
 
 def successor(text: str, *, keep: int = 0) -> str | None:
@@ -188,8 +248,37 @@ def _character(point: int) -> str:
     return chr(point) if point <= _LAST else ""
 
 
-def _inside(key: str, after: str, stop: str | None) -> str | None:
-    return key if after < key and (stop is None or key < stop) else None
+def _characters(names: Iterable[str], index: int) -> set[str]:
+    return {name[index] for name in names if index < len(name)}
+
+
+def _kind(character: str) -> str:
+    """Characters of one kind stand for one another; so do all outside ASCII, where a sample has few of many."""
+    return character if character < "\x80" else "\x80"
+
+
+def _groups(seen: Iterable[set[str]]) -> dict[str, set[str]]:
+    """For each kind of character those that can stand where it stands: what varies at one position belongs together."""
+    groups: dict[str, set[str]] = {}
+    for place in seen:
+        if len(place) < 2:
+            continue
+        kinds = set(map(_kind, place))
+        found = {id(group): group for group in map(groups.get, kinds) if group is not None}
+        joined = max(found.values(), key=len, default=set[str]())
+        for group in [place, *found.values()]:
+            if group is not joined:
+                joined |= group
+        for kind in {*kinds, *(kind for kind, group in groups.items() if id(group) in found)}:
+            groups[kind] = joined
+    return groups
+
+
+@lru_cache(maxsize=256)
+def _grid(low: int, high: int) -> tuple[str, ...]:
+    """Characters evenly spread over many code points, in place of the few of them that a sample has."""
+    step = max(1, (high - low) // _GRID)
+    return tuple(chr(point) for point in range(low, high + 1, step) if point not in _SURROGATES)
 
 
 def _shared(first: str, last: str) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from os.path import commonprefix
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from itertools import pairwise
 from queue import SimpleQueue
 from typing import Final
 
+from torchbucket.errors import StoreError
 from torchbucket.listing.blocks import Block
-from torchbucket.listing.key_space import KeySpace, successor
+from torchbucket.listing.key_space import Guess, KeySpace, Spelling
 from torchbucket.store.list_page import wrong_listing
 from torchbucket.store.protocol import ListedPage, Store
 
@@ -30,11 +32,23 @@ _WORTH_PAGES: Final = 3.0
 _PLAUSIBLE_PAGES: Final = 256
 
 
+class _Kind(Enum):
+    """Kinds of guesses, which prove good or bad together."""
+
+    MIDDLE = auto()
+    FAR = auto()
+    NEARER = auto()
+    BEYOND = auto()
+    OUTSIDE = auto()
+
+
 @dataclass(eq=False, kw_only=True, slots=True)
 class _Range:
     """Part of a listing: the keys after ``after`` up to and with ``stop``, or to the end; one request is on its way.
 
-    ``first`` and ``last`` are the ends of the page that tells how dense names are there, its own where it has one.
+    ``first`` and ``last`` are the ends of the page that tells how dense names are there: its own or, before it has
+    one, that of the range it was split from. ``right`` is the range that it was last split from, and ``kind`` the guess
+    that made it. ``expected_end`` is how many pages there were when it first seemed to end.
     """
 
     after: str
@@ -42,14 +56,16 @@ class _Range:
     first: str = ""
     last: str = ""
     pages: int = 0
-    unexpected: int = 0
+    expected_end: int | None = None
     tried: str = ""
-    blocks: list[tuple[str, str, Block]] = field(default_factory=list)
-    guess: tuple[tuple[object, ...], float] | None = None
+    kind: _Kind | None = None
+    right: _Range | None = None
+    spelling: Spelling | None = None
+    guess: Guess | None = None
 
 
 class _Ranges:
-    """The ranges of one listing, and who may be split.
+    """The ranges of one listing, and which of them to split.
 
     Every range has exactly one request on its way. To split a range is to begin another request at a key inside it; so
     each key belongs to one range, wherever the guess fell, and nothing is listed twice.
@@ -64,9 +80,12 @@ class _Ranges:
         self._answers: SimpleQueue[tuple[_Range, Future[ListedPage]]] = SimpleQueue()
         self._active: dict[_Range, Future[ListedPage]] = {}
         self._largest_page = 0
+        self._asked = 0
         self._arrived = 0
         self._whole = 0
-        self._found: list[tuple[str, str, Block]] = []
+        self._far = 0
+        self._middles = {True: 0, False: 0}
+        self._found: list[tuple[str, str, Block | None]] = []
 
     def run(self) -> list[Block]:
         """List everything; see ``list_ranges``."""
@@ -74,108 +93,143 @@ class _Ranges:
             self._ask(_Range(after="", stop=None))
             while self._active:
                 part, future = self._answers.get()
-                del self._active[part]
-                self._take(part, future.result())
-                self._split()
+                if self._active.pop(part, None) is not None:
+                    self._take(part, future.result())
+                    self._split()
         finally:
             for future in self._active.values():
                 future.cancel()
         self._found.sort(key=lambda found: found[0])
-        for (_, last, _), (first, _, _) in zip(self._found, self._found[1:], strict=False):
+        for (_, last, _), (first, _, _) in pairwise(self._found):
             if first <= last:
-                raise wrong_listing(self._address(), f"{first!r} came twice or after {last!r}")
-        return [block for _, _, block in self._found]
+                raise self._wrong(f"{first!r} came twice, or after {last!r}")
+        return [block for _, _, block in self._found if block is not None]
 
     def _ask(self, part: _Range) -> None:
+        self._asked += 1
         future = self._store.submit_list_page(self._prefix, start_after=part.after)
         self._active[part] = future
         future.add_done_callback(lambda done: self._answers.put((part, done)))
 
     def _take(self, part: _Range, page: ListedPage) -> None:
-        self._arrived += 1
+        """Keep what of a page belongs to its range, and go on with the range if it goes on."""
         keys = page.keys
         if keys and keys[0] <= part.after:
-            raise wrong_listing(self._address(), f"{keys[0]!r} came after {part.after!r}")
+            raise self._wrong(f"{keys[0]!r} came after {part.after!r}")
         if not page.complete and page.resume_after <= part.after:
-            raise wrong_listing(self._address(), f"a page after {part.after!r} has no names and does not end")
+            raise self._wrong(f"the page after {part.after!r} has no names and is not the last")
+        self._arrived += 1
+        self._largest_page = max(self._largest_page, len(keys))
+        self._join(part, None if page.complete else page.resume_after)
         mine = len(keys) if part.stop is None else bisect_right(keys, part.stop)
-        ended = page.complete or mine < len(keys) or (part.stop is not None and page.resume_after >= part.stop)
-        if keys:
-            self._space.learn(keys)
-            self._largest_page = max(self._largest_page, len(keys))
+        if not part.pages:
+            self._learn_of_guess(part, good=mine == self._largest_page)
         if mine:
-            block = self._keep(page if mine == len(keys) else _cut(page, mine))
-            if block is not None:
-                self._found.append((keys[0], keys[mine - 1], block))
-            part.first, part.last = keys[0], keys[mine - 1]
-        if mine == self._largest_page:
-            self._whole += 1
-        if not ended:
-            part.pages += 1
-            part.after = page.resume_after
-            part.unexpected = part.unexpected + 1 if self._pages_left(part) < _WORTH_PAGES else 0
-            self._ask(part)
+            self._found.append((keys[0], keys[mine - 1], self._keep(page if mine == len(keys) else _cut(page, mine))))
+            self._whole += mine == self._largest_page
+            self._space.learn(keys if mine == len(keys) else keys[:mine], elsewhere=not part.pages)
+            part.first, part.last, part.spelling = keys[0], keys[mine - 1], None
+        if page.complete or mine < len(keys) or (part.stop is not None and page.resume_after >= part.stop):
+            return
+        part.pages += 1
+        part.after = page.resume_after
+        part.guess = None
+        self._ask(part)
+
+    def _join(self, part: _Range, listed_to: str | None) -> None:
+        """Take back what was split off and is listed by now: there is nothing to wait for any more.
+
+        Args:
+            part: the range whose page came.
+            listed_to: how far the page reaches; None for the end.
+        """
+        behind = {other.after: other for other in self._active if not other.pages}
+        while part.stop is not None and (other := behind.get(part.stop)) is not None:
+            if listed_to is not None and (other.stop is None or other.stop > listed_to):
+                return
+            self._active.pop(other).cancel()
+            part.stop = other.stop
 
     def _split(self) -> None:
         """Give idle requests a share of the ranges that have most left."""
         slots = min(self._in_flight, 1 + _GROWTH * self._arrived)
         while self._active and len(self._active) < slots:
-            spent = self._arrived - self._whole
-            if spent >= EXTRA_REQUESTS + self._whole // 16:
+            if self._asked - self._whole - len(self._active) >= EXTRA_REQUESTS + self._whole // 16:
                 return
             for part in sorted(self._active, key=self._pages_left, reverse=True):
-                key = self._guess(part)
-                if key is not None:
+                if self._split_one(part):
                     break
             else:
                 return
-            self._ask(_Range(after=key, stop=part.stop, first=part.first, last=part.last))
-            part.stop = key
 
-    def _pages_left(self, part: _Range) -> float:
-        seen = (part.after, part.stop, part.first, part.last, self._space.age)
-        if part.guess is None or part.guess[0] != seen:
-            pages = self._space.pages_between(part.after, part.stop, first=part.first, last=part.last)
-            part.guess = seen, pages
-        return part.guess[1]
+    def _split_one(self, part: _Range) -> bool:
+        """Split a range if anything tells that it is worth a request, and where."""
+        found = self._key_inside(part)
+        if found is None:
+            return False
+        key, kind = found
+        new = _Range(after=key, stop=part.stop, first=part.first, last=part.last, spelling=part.spelling, kind=kind)
+        part.stop = key
+        part.right = new
+        part.guess = None
+        self._ask(new)
+        return True
 
-    def _guess(self, part: _Range) -> str | None:
-        """A key to split a range at; None where nothing tells that it is worth a request."""
+    def _key_inside(self, part: _Range) -> tuple[str, _Kind] | None:
+        """A key to split a range at, and what kind of guess it is."""
+        waiting = part.right if part.right is not None and part.right in self._active and not part.right.pages else None
+        guess, pages = self._guess(part), self._pages_left(part)
         if part.stop is None and part.pages:
-            # Whatever is known of names ends where they are spelled in another way: ask once what is there.
-            key = self._space.beyond(part.after, first=part.first, last=part.last)
+            # What is known of the names' spelling ends somewhere: ask once what comes after.
+            key = guess.beyond()
             if key is not None and key != part.tried:
                 part.tried = key
-                return key
-        pages, plausible = self._pages_left(part), _PLAUSIBLE_PAGES + 16 * self._whole
+                return key, _Kind.BEYOND
         if pages >= _WORTH_PAGES:
-            # A bold guess is not built on another that no page has confirmed yet.
-            if pages > plausible and not part.pages:
+            part.expected_end = None
+            if pages <= _PLAUSIBLE_PAGES + 16 * self._whole:
+                sure = part.pages and waiting is None
+                return self._of(guess.middle(), _Kind.MIDDLE) if sure or self._trusted else None
+            if not part.pages:
                 return None
-            return self._space.between(
-                part.after, part.stop, first=part.first, last=part.last, plausible_pages=plausible
-            )
-        return self._blind_guess(part) if part.unexpected > _WORTH_PAGES else None
+            if waiting is None and self._far >= 0:
+                return self._of(guess.middle(), _Kind.FAR)
+            if waiting is None or waiting.kind is not _Kind.NEARER:
+                return self._of(guess.nearer(), _Kind.NEARER)
+            return None
+        if part.expected_end is None:
+            part.expected_end = part.pages
+        if part.pages - part.expected_end > _WORTH_PAGES:
+            part.expected_end = None
+            return self._of(guess.outside(part.first, part.last), _Kind.OUTSIDE)
+        return None
 
-    def _blind_guess(self, part: _Range) -> str | None:
-        """A key further on in a range that is longer than the characters seen so far can explain."""
-        part.unexpected = 0
-        shared = len(commonprefix((part.first, part.last)))  # noqa: RUF071  # texts, by characters
-        if len(part.first) > shared:
-            # One page took so many code points at this position; go on by several times as many.
-            pace = ord(part.last[shared]) - ord(part.first[shared])
-            key = successor(part.last[:shared] + _after(part.last[shared], 4 * pace), keep=shared)
-            if key is not None and part.after < key and (part.stop is None or key < part.stop):
-                return key
-        key = successor(part.last[:shared], keep=len(self._prefix))
-        return key if key is not None and part.after < key and (part.stop is None or key < part.stop) else None
+    def _of(self, key: str | None, kind: _Kind) -> tuple[str, _Kind] | None:
+        return None if key is None else (key, kind)
 
-    def _address(self) -> str:
-        return f"{self._store.uri}/{self._prefix}"
+    def _learn_of_guess(self, part: _Range, *, good: bool) -> None:
+        if part.kind is _Kind.FAR:
+            self._far = max(-1, min(3, self._far + (1 if good else -1)))
+        if part.kind is _Kind.MIDDLE:
+            self._middles[good] += 1
 
+    @property
+    def _trusted(self) -> bool:
+        """Whether guesses hold so well that one may be built on another before it is answered."""
+        return self._middles[True] >= 2 * self._middles[False]
 
-def _after(character: str, steps: int) -> str:
-    return chr(min(ord(character) + steps, 0x10FFFE))
+    def _guess(self, part: _Range) -> Guess:
+        if part.guess is None:
+            if part.spelling is None:
+                part.spelling = self._space.around(part.first, part.last, part.stop)
+            part.guess = Guess(part.spelling, part.after, part.stop, first=part.first, last=part.last)
+        return part.guess
+
+    def _pages_left(self, part: _Range) -> float:
+        return self._guess(part).pages
+
+    def _wrong(self, what: str) -> StoreError:
+        return wrong_listing(f"{self._store.uri}/{self._prefix}", what)
 
 
 def _cut(page: ListedPage, count: int) -> ListedPage:

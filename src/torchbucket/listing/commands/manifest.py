@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from torchbucket.cli_options import add_store_options, store_config
-from torchbucket.listing.commands.wording import size_text, shown
+from torchbucket.listing.commands.wording import shown, size_text
 from torchbucket.listing.manifest import Manifest, manifest_place
 from torchbucket.uri import ObjectURI
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from torchbucket.listing.summary import Summary
 
-__all__ = ["size_text", "shown", "summary_text"]
+__all__ = ["shown", "size_text", "summary_text"]
 
 
 def shown(name: str) -> str:
