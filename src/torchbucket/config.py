@@ -90,11 +90,12 @@ class StoreConfig:
     Args:
         region: the bucket's region; None means ``AWS_REGION``, ``AWS_DEFAULT_REGION``, the profile's, else
             ``us-east-1``.
-        endpoint: base URL of an S3-compatible service; None means ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL``, the
-            profile's, else the region's.
+        endpoint: base URL of an S3-compatible service or of one that speaks Cloud Storage's protocols; None means
+            ``AWS_ENDPOINT_URL_S3``, ``AWS_ENDPOINT_URL``, the profile's, else the region's, and on Cloud Storage
+            ``STORAGE_EMULATOR_HOST``, else Google's.
         path_style: put the bucket into the path (True) or into the host's name (False); None means path for a custom
             endpoint, host otherwise.
-        anonymous: send no signature, for public buckets.
+        anonymous: send no signature and no token, for public buckets.
         profile: the profile in the AWS configuration files; None means ``AWS_PROFILE``, else ``default``.
         requester_pays: accept to be charged for requests to a requester-pays bucket.
         sse: server-side encryption of what is written: ``AES256``, ``aws:kms`` or ``aws:kms:dsse``; None means the

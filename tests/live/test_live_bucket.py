@@ -1,4 +1,4 @@
-"""A real bucket: TORCHBUCKET_LIVE_URI=s3://bucket/prefix, credentials and region from the environment or a profile.
+"""A real bucket: TORCHBUCKET_LIVE_URI=s3://bucket/prefix or gs://…, credentials as docs/stores.md says.
 
 Writes some 30 MiB under a fresh name below the prefix and removes them again.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from torchbucket import MapDataset, NotFoundError, StoreConfig
+from torchbucket import MapDataset, NotFoundError, PreconditionFailedError, StoreConfig, UnsupportedError
 from torchbucket.store import Store, open_store
 from torchbucket.uri import ObjectURI
 
@@ -73,3 +73,42 @@ def test_an_aborted_write_leaves_nothing(place: tuple[Store, str]) -> None:
     with pytest.raises(NotFoundError):
         store.head(f"{prefix}aborted")
     assert list(store.list_uploads(prefix)) == []
+
+
+@pytest.mark.parametrize("size_bytes", [1000, 9 * MIB])
+def test_conditions_hold(place: tuple[Store, str], size_bytes: int) -> None:
+    """On Cloud Storage the larger one goes by way of a temporary object, of which nothing must be left."""
+    store, prefix = place
+    key = f"{prefix}conditions/{size_bytes}"
+    first = store.write(key, b"1" * size_bytes, if_absent=True)
+    with pytest.raises(PreconditionFailedError):
+        store.write(key, b"2" * size_bytes, if_absent=True)
+    second = store.write(key, b"3" * size_bytes, if_version=first.version)
+    with pytest.raises(PreconditionFailedError):
+        store.write(key, b"4" * size_bytes, if_version=first.version)
+    with pytest.raises(PreconditionFailedError):
+        store.delete(key, if_version=first.version)
+    assert bytes(store.read(key, version=second.version).data) == b"3" * size_bytes
+    assert [info.key for info in store.list(key)] == [key]
+    store.delete(key, if_version=second.version)
+    store.delete(key, if_version=second.version)
+
+
+def test_objects_are_composed_or_refused(place: tuple[Store, str]) -> None:
+    store, prefix = place
+    sources = [store.write(f"{prefix}compose/{number:02}", b"%d" % number) for number in range(40)]
+    target = f"{prefix}compose/whole"
+    if store.uri.startswith("s3://"):
+        with pytest.raises(UnsupportedError):
+            store.compose(sources, target)
+        return
+    store.compose(sources, target)
+    assert bytes(store.read(target).data) == b"".join(b"%d" % number for number in range(40))
+    assert len(list(store.list(f"{prefix}compose/"))) == 41
+
+
+def test_a_copy_is_the_same(place: tuple[Store, str]) -> None:
+    store, prefix = place
+    store.write(f"{prefix}copy/source", b"content")
+    store.copy(f"{prefix}copy/source", f"{prefix}copy/target")
+    assert bytes(store.read(f"{prefix}copy/target").data) == b"content"
