@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torchbucket
 from bucketbench.clients.objects import Sample
@@ -27,16 +27,21 @@ class TorchbucketMap:
     """``MapDataset.from_prefix``.
 
     Args:
+        compose: whether small objects are joined by the server and read as one; on Cloud Storage.
         settings: fields of ``StoreConfig`` that the target does not give.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, compose: bool = False, **settings: Any) -> None:
+        self._fetch = _fetch(compose=compose)
         self._settings = settings
 
     def dataset(self, target: Target) -> torchbucket.MapDataset[Sample]:
         """torchbucket's map data set over every object of the target."""
         return torchbucket.MapDataset.from_prefix(
-            target.uri, config=store_config(target, **self._settings), transform=_Content(target.prefix)
+            target.uri,
+            config=store_config(target, **self._settings),
+            transform=_Content(target.prefix),
+            fetch=self._fetch,
         )
 
 
@@ -44,17 +49,26 @@ class TorchbucketIterable:
     """``IterableDataset.from_prefix``.
 
     Args:
+        compose: whether small objects are joined by the server and read as one; on Cloud Storage.
         settings: fields of ``StoreConfig`` that the target does not give.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, compose: bool = False, **settings: Any) -> None:
+        self._fetch = _fetch(compose=compose)
         self._settings = settings
 
     def dataset(self, target: Target) -> torchbucket.IterableDataset[Sample]:
         """torchbucket's iterable data set over every object of the target."""
         return torchbucket.IterableDataset.from_prefix(
-            target.uri, config=store_config(target, **self._settings), transform=_Content(target.prefix)
+            target.uri,
+            config=store_config(target, **self._settings),
+            transform=_Content(target.prefix),
+            fetch=self._fetch,
         )
+
+
+def _fetch(*, compose: bool) -> Literal["whole"] | torchbucket.Compose:
+    return torchbucket.Compose() if compose else "whole"
 
 
 class _Content:
