@@ -52,8 +52,10 @@ class Attempt:
 class Engine(Protocol):
     """Moves the bytes of requests. Only ``wake`` may be called from another thread than the loop's."""
 
-    timer_s: float | None
-    """When ``fire_timer`` is due, on the monotonic clock."""
+    @property
+    def timer_s(self) -> float | None:
+        """When ``fire_timer`` is due, on the monotonic clock."""
+        ...
 
     @property
     def busy(self) -> int:

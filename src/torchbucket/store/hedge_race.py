@@ -58,28 +58,38 @@ class Hedges:
         self._unanswered: deque[Attempt] = deque()  # in the order of their beginning
         self._races: list[Race] = []
         self._look_s: float | None = None
+        self._next_s: float | None = None
 
     def began(self, attempt: Attempt) -> None:
         """Watch a read's request."""
         operation = attempt.operation
         if not isinstance(operation, HedgedOperation):
             return
+        if self._look_s is None:
+            self._look_s = attempt.started_s + _LOOK_S
         if operation.race is None:
             self._unanswered.append(attempt)
         else:
             operation.race.second = attempt
             attempt.hedge = True
 
-    def due_s(self) -> float | None:
-        """When a read may be late, or is to be looked at."""
+    def next_s(self) -> float | None:
+        """When a read may be late, or is to be looked at; ``due`` tells whether that is over."""
         unanswered = self._unanswered
         while unanswered and (unanswered[0].over or unanswered[0].lines):
             unanswered.popleft()
+        next_s = self._look_s
         late_after_s = self._policy.late_after_s
         if unanswered and late_after_s is not None:
             late_s = unanswered[0].started_s + late_after_s
-            return late_s if self._look_s is None else min(late_s, self._look_s)
-        return self._look_s
+            if next_s is None or late_s < next_s:
+                next_s = late_s
+        self._next_s = next_s
+        return next_s
+
+    def due(self, now_s: float) -> bool:
+        """Whether there is anything to do: a race that may be decided, a read that may be late or not moving."""
+        return bool(self._races) or (self._next_s is not None and now_s >= self._next_s)
 
     def late(self, now_s: float, *, strained: bool) -> list[Operation[Any]]:
         """Return the twins to begin, for reads whose first byte is late by now; none where the service is strained."""
@@ -102,8 +112,6 @@ class Hedges:
     def stalled(self, now_s: float) -> list[Attempt]:
         """Return the reads that do not move any more and should be broken off, to go on from where they are."""
         found: list[Attempt] = []
-        if self._look_s is None and self._engine.busy:
-            self._look_s = now_s + _LOOK_S
         if self._look_s is None or now_s < self._look_s:
             return found
         for attempt in self._engine.active():
@@ -157,7 +165,9 @@ class Hedges:
                     self._cut(first)
                 return operation, None, Again(failure)
             if first is not None:
-                return None
+                if first.lines or not _answers_well(attempt):
+                    return None
+                self._cut(first)  # As ``decide`` would have done, had the answer not begun and broken at once.
             return operation, None, race.failure or failure
         self.end(race)
         if first is not None:

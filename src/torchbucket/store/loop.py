@@ -137,24 +137,23 @@ class Loop:
         return not self._drain or not (self._engine.busy or self._queue or self._waiting or self._inbox)
 
     def _wait_s(self) -> float | None:
+        due_s = self._engine.timer_s
+        hedge_s = None if self._hedges is None else self._hedges.next_s()
         if self._inbox or self._search_dropped or self._stopping or self._deliveries:
             return 0.0
         now_s = time.monotonic()
-        due = [
-            moment
-            for moment in (
-                self._engine.timer_s,
-                self._waiting[0][0] if self._waiting else None,
-                self._hedges.due_s() if self._hedges is not None else None,
-                self._pace_due_s(now_s),
-            )
-            if moment is not None
-        ]
-        return max(0.0, min(due) - now_s) if due else None
+        for moment_s in (
+            hedge_s,
+            self._waiting[0][0] if self._waiting else None,
+            self._pace_due_s(now_s) if self._pace.strained else None,
+        ):
+            if moment_s is not None and (due_s is None or moment_s < due_s):
+                due_s = moment_s
+        return None if due_s is None else max(0.0, due_s - now_s)
 
     def _pace_due_s(self, now_s: float) -> float | None:
         """When the next request may begin, where it is the pace that holds it up."""
-        if not self._pace.strained or not self._queue or self._engine.busy >= self._config.concurrency:
+        if not self._queue or self._engine.busy >= self._config.concurrency:
             return None
         return now_s + self._pace.wait_s(now_s)
 
@@ -170,7 +169,7 @@ class Loop:
         while self._waiting and self._waiting[0][0] <= now_s:
             self._queue.add_first(heapq.heappop(self._waiting)[2])
         self._collect()
-        if self._hedges is not None:
+        if self._hedges is not None and self._hedges.due(now_s):
             self._hedge(self._hedges, now_s)
         self._start()
         # A request that was added is begun by the time-out that libcurl sets to now; a few rounds save as many waits.

@@ -43,8 +43,10 @@ _log = logging.getLogger("torchbucket.transport")
 _RECEIVE_BUFFER_BYTES: Final = 512 << 10
 _SEND_BUFFER_BYTES: Final = 2 << 20  # the most that libcurl takes; source: CURLOPT_UPLOAD_BUFFERSIZE
 
-# Under a cap, pieces of so much of a second, so that every connection gets its turn; libcurl itself uses 16 KiB.
-_CAPPED_PIECE_S: Final = 1 / 64
+# Under a cap, buffers of so much of a second, since libcurl fills ten in a row for each connection that is ready
+# (source: maxloops in its transfer.c); 16 KiB is its own size.
+_CAPPED_BUFFER_S: Final = 1 / 512
+_BUFFERS_IN_A_ROW: Final = 10
 _LEAST_BUFFER_BYTES: Final = 16 << 10
 
 # A cut takes one turn of the loop; the bound only keeps an interrupt from hanging on a loop that is stuck.
@@ -159,17 +161,17 @@ class _CurlEngine:
         self._free: list[pycurl.Curl] = []
         # Every handle, so that a forked child can keep all of them from being destroyed.
         self._handles: list[pycurl.Curl] = []
-        self.timer_s: float | None = None
+        self._timer_s: float | None = None
         cap = config.bandwidth_bytes_per_s
         self._bandwidth = Bandwidth(cap) if cap is not None else None
         self._receive_bytes, self._send_bytes = _RECEIVE_BUFFER_BYTES, _SEND_BUFFER_BYTES
         self._stall_s = config.stall_timeout_s
         if cap is not None:
-            piece = max(_LEAST_BUFFER_BYTES, int(cap * _CAPPED_PIECE_S))
+            piece = max(_LEAST_BUFFER_BYTES, int(cap * _CAPPED_BUFFER_S))
             self._receive_bytes = min(self._receive_bytes, piece)
             self._send_bytes = min(self._send_bytes, piece)
             # A connection that waits for its turn among the others is not stalled.
-            self._stall_s = max(self._stall_s, math.ceil(4 * config.concurrency * piece / cap))
+            self._stall_s = max(self._stall_s, math.ceil(4 * config.concurrency * _BUFFERS_IN_A_ROW * piece / cap))
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = os.pipe()
         for descriptor in (self._wake_reader, self._wake_writer):
@@ -183,6 +185,13 @@ class _CurlEngine:
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, config.concurrency)
+
+    @property
+    def timer_s(self) -> float | None:
+        if self._timer_s is None or self._bandwidth is None:
+            return self._timer_s
+        # libcurl sets itself a time-out, due at once, to go on with a body that it has not read to its end.
+        return max(self._timer_s, time.monotonic() + self._bandwidth.wait_s())
 
     @property
     def busy(self) -> int:
@@ -218,7 +227,7 @@ class _CurlEngine:
             self._multi.socket_action(key.fd, action)
 
     def fire_timer(self) -> None:
-        self.timer_s = None
+        self._timer_s = None
         self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
 
     def begin(self, attempt: Attempt, left_s: float) -> None:
@@ -366,7 +375,7 @@ class _CurlEngine:
             _log.debug("socket %d: %r", descriptor, error)
 
     def _set_timer(self, timeout_ms: int) -> None:
-        self.timer_s = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+        self._timer_s = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
 
 
 def _close_pipe(reader: int, writer: int) -> None:

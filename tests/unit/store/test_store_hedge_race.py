@@ -88,9 +88,9 @@ def test_only_a_late_read_has_a_twin_and_only_one() -> None:
     timely = Attempt(Read(), REQUEST)
     track.hedges.began(timely)
     assert track.hedges.late(timely.started_s + 0.02, strained=False) == []
-    assert track.hedges.due_s() == pytest.approx(timely.started_s + 0.03)
+    assert track.hedges.next_s() == pytest.approx(timely.started_s + 0.03)
     timely.lines.extend(GOOD)
-    assert track.hedges.due_s() is None
+    assert cast("float", track.hedges.next_s()) > timely.started_s + 0.03  # No more than a look at its body.
 
 
 def test_no_twin_where_the_service_is_strained_or_the_read_given_up() -> None:
@@ -100,7 +100,6 @@ def test_no_twin_where_the_service_is_strained_or_the_read_given_up() -> None:
         attempt.operation.dropped = dropped
         track.hedges.began(attempt)
         assert track.hedges.late(attempt.started_s + 9, strained=strained) == []
-        assert track.hedges.due_s() is None
 
 
 @pytest.mark.parametrize(
@@ -168,6 +167,14 @@ def test_the_second_breaks_and_the_first_goes_on() -> None:
     assert (track.cut, track.race) == ([], None)
 
 
+def test_the_second_answers_and_breaks_at_once() -> None:
+    track = Track()
+    track.second.lines.extend(GOOD)
+    failure = again()
+    assert track.ended(track.second, failure=failure) == (track.read, None, failure)
+    assert track.cut == [track.first]
+
+
 def test_the_first_breaks_before_the_second_has_begun() -> None:
     track = Track(begun=False)
     failure = again()
@@ -211,6 +218,7 @@ def test_a_body_that_stands_still_is_told_after_its_patience() -> None:
     attempt = Attempt(Read(), REQUEST)
     attempt.operation.attempts = 1
     attempt.lines.extend(GOOD)
+    track.hedges.began(attempt)
     track.engine.attempts = [attempt]
     now_s = attempt.started_s
     assert track.hedges.stalled(now_s) == []
