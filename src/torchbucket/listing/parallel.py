@@ -19,7 +19,7 @@ from torchbucket.store.protocol import ListedPage, Store
 
 __all__ = ["EXTRA_REQUESTS", "list_ranges"]
 
-EXTRA_REQUESTS: Final = 32
+EXTRA_REQUESTS: Final = 64
 """Requests that a listing may spend on splitting without a full page to show for them, besides one in 16."""
 
 # New requests a page may lead to: two pages are not worth sixteen requests, two hundred are.
@@ -188,8 +188,10 @@ class _Ranges:
         if pages >= _WORTH_PAGES:
             part.expected_end = None
             if pages <= _PLAUSIBLE_PAGES + 16 * self._whole:
+                # A guess is built on another one only while such guesses hold.
                 sure = part.pages and waiting is None
-                return self._of(guess.middle(), _Kind.MIDDLE) if sure or self._trusted else None
+                doubtful = waiting is not None and waiting.kind is not _Kind.MIDDLE
+                return self._of(guess.middle(), _Kind.MIDDLE) if sure or (self._trusted and not doubtful) else None
             if not part.pages:
                 return None
             if waiting is None and self._far >= 0:
@@ -216,7 +218,9 @@ class _Ranges:
     @property
     def _trusted(self) -> bool:
         """Whether guesses hold so well that one may be built on another before it is answered."""
-        return self._middles[True] >= 2 * self._middles[False]
+        open_guesses = sum(1 for part in self._active if part.kind is _Kind.MIDDLE and not part.pages)
+        good, bad = self._middles[True], self._middles[False]
+        return good >= 2 * bad and open_guesses <= 2 + 2 * good
 
     def _guess(self, part: _Range) -> Guess:
         if part.guess is None:
