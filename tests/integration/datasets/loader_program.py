@@ -6,9 +6,12 @@ Usage: python loader_program.py SCENARIO START_METHOD URI [ENDPOINT]
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import torch.distributed
 import torch.multiprocessing
 from torch.utils.data import DataLoader
@@ -69,6 +72,45 @@ def failure(loader) -> object:
     return "no error"
 
 
+def interrupted(method: str, uri: str, config: StoreConfig) -> object:
+    """Ctrl-C in the middle of an epoch: the parent stops, and its workers with it."""
+    found = {}
+    for kind in (MapDataset, IterableDataset):
+        loader = loader_of(kind.from_prefix(uri, config=config, transform=slow_sample), method)
+        batches = iter(loader)
+        next(batches)
+        workers = [worker.pid for worker in batches._workers]
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            for _ in batches:
+                pass
+            found[kind.__name__] = "not interrupted"
+        except KeyboardInterrupt:
+            pass
+        del batches, loader  # after the exception, which holds the frames that hold the iterator
+        found.setdefault(kind.__name__, [pid for pid in workers if psutil.pid_exists(pid)])
+    return found
+
+
+def slow_sample(reader):
+    time.sleep(0.2)
+    return sample_of(reader)
+
+
+def waiting(method: str, uri: str, config: StoreConfig) -> object:
+    """A transform that takes longer than the loader's timeout."""
+    dataset = IterableDataset.from_prefix(uri, config=config, transform=hang)
+    try:
+        next(iter(DataLoader(dataset, num_workers=1, multiprocessing_context=method, timeout=1)))
+    except RuntimeError as error:
+        return str(error)
+    return "no error"
+
+
+def hang(reader):
+    time.sleep(600)
+
+
 def ranks(method: str, uri: str, config: StoreConfig) -> object:
     """Two ranks that only ``torch.distributed`` tells apart, each with workers that do not know it."""
     meeting = Path(f"{uri.removeprefix('file://').rstrip('/')}.meeting")
@@ -84,6 +126,7 @@ def run_rank(rank: int, method: str, uri: str, config: StoreConfig, meeting: Pat
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     scenario, method, uri = sys.argv[1:4]
     settings = StoreConfig(endpoint=sys.argv[4], region="us-east-1", anonymous=True) if sys.argv[4:] else StoreConfig()
     print(json.dumps(globals()[scenario](method, uri, settings)))

@@ -67,3 +67,11 @@ def test_ranks_that_only_torch_distributed_knows(prefix, method):
     first, second = run("ranks", method, prefix)
     assert sorted(first + second) == EXPECTED
     assert sorted(first) == EXPECTED[0::2]
+
+
+def test_ctrl_c_ends_the_epoch_and_its_workers(endpoint):
+    assert run("interrupted", "fork", "s3://data/train/", endpoint) == {"MapDataset": [], "IterableDataset": []}
+
+
+def test_a_loader_s_timeout_ends_the_wait(endpoint):
+    assert "timed out after 1 seconds" in run("waiting", "fork", "s3://data/train/", endpoint)
