@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bucketbench.errors import BucketbenchError, UsageError
+from bucketbench.scenarios import SCENARIOS
 
 __all__ = ["main"]
 
@@ -24,13 +25,13 @@ TRACEBACK_VARIABLE: Final = "BUCKETBENCH_TRACEBACK"
 _COMMANDS: Final = {
     "testbed": ("bucketbench.testbed.command", "serve a stand-in for S3 and GCS with a network model, by hand"),
     "datagen": ("bucketbench.datagen.command", "make a data set of images, in a bucket or a directory"),
-    "report": ("bucketbench.report.command", "print the table of a run again, from its files"),
+    "report": ("bucketbench.report.command", "print the tables of runs again, from their files"),
 }
 
 _USAGE: Final = """usage: bucketbench COMMAND [ARGUMENTS]
 
 commands:
-  run SCENARIO [OVERRIDE...]  benchmark clients and print who is faster (scenarios: dataset)
+  run SCENARIO [OVERRIDE...]  benchmark clients and print who is faster (scenarios: {scenarios})
 {commands}
 
 options:
@@ -70,7 +71,7 @@ def _dispatch(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if command in ("-h", "--help", "help"):
         commands = "\n".join(f"  {name:<26}  {text}" for name, (_, text) in _COMMANDS.items())
-        sys.stdout.write(_USAGE.format(commands=commands))
+        sys.stdout.write(_USAGE.format(commands=commands, scenarios=", ".join(SCENARIOS)))
         return 0
     if command == "--version":
         sys.stdout.write(f"bucketbench {metadata.version('torchbucket')}\n")
@@ -90,7 +91,7 @@ def _run(arguments: list[str]) -> int:
         description="Run a sweep of a scenario and print its table. Results land in multirun/SCENARIO/TIME.",
         epilog="conf/SCENARIO.yaml and the groups beside it explain every key; see also docs/configuration.md",
     )
-    parser.add_argument("scenario", help="name of the scenario, such as dataset")
+    parser.add_argument("scenario", help=f"name of the scenario: {', '.join(SCENARIOS)}")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="KEY=VALUE, or KEY=A,B,C to sweep")
     parser.add_argument(
         "--config-dir",

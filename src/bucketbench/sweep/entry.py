@@ -138,9 +138,12 @@ class Composer:
             keys = [override.key_or_group for override in self._parser().parse_overrides(list(overrides))]
         clients = [text for key, text in zip(keys, overrides, strict=True) if key == self._client_group]
         others = [text for key, text in zip(keys, overrides, strict=True) if key != self._client_group]
-        if not clients:
-            clients = self._default_clients(self.master(overrides))
-        return [*others, *clients[-1:]]
+        master = self.master(overrides)
+        swept_clients = (master.hydra.sweeper.get("params") or {}).get(_CLIENT)
+        if swept_clients is not None:  # a file of the user's own may have them there, as Hydra's examples do
+            others.append(f"~hydra.sweeper.params.{_CLIENT}")
+            clients = clients or [f"{self._client_key}={swept_clients}"]
+        return [*others, *(clients or self._default_clients(master))[-1:]]
 
     def _for_the_client_group(self, overrides: Sequence[str]) -> list[str]:
         """The overrides with ``client=`` taken for the scenario's own group of clients."""

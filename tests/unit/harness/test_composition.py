@@ -67,6 +67,13 @@ def test_repeats_are_slowest_and_clients_fastest_whatever_else_is_swept() -> Non
     ]
 
 
+def test_clients_among_the_sweepers_parameters_are_the_fastest_key_too() -> None:
+    found = points("++hydra.sweeper.params.client='raw,boto3'", "dataloader.num_workers=0,2", "repeat=range(2)")
+    assert [(p.repeat, p.loader.num_workers, p.client.name) for p in found] == [
+        (repeat, workers, client) for repeat in (0, 1) for workers in (0, 2) for client in ("raw", "boto3")
+    ]
+
+
 def test_the_last_client_override_wins_as_in_hydra() -> None:
     assert [point.client.name for point in points("client=boto3", "repeat=0", "client=raw")] == ["raw"]
 
@@ -149,7 +156,8 @@ def test_a_client_may_be_given_in_line(tmp_path: Path) -> None:
 
 def test_the_sweeps_process_imports_neither_torch_nor_a_client() -> None:
     program = (
-        "import sys, bucketbench.sweep.entry, bucketbench.report.table; "
+        "import sys, bucketbench.sweep.entry, bucketbench.report.table; from bucketbench.scenarios import *; "
+        "[(swept(name), figures_of(name), table_of(name)) for name in SCENARIOS]; "
         "print(sorted({'torch', 'boto3', 'obstore', 's3torchconnector', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

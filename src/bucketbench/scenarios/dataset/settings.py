@@ -88,7 +88,7 @@ class DatasetSettings(JobSettings):
     @property
     def _is_workload(self) -> bool:
         workload = self.config["workload"]
-        return workload["name"] != "none" or workload["scale"] != 1
+        return bool(workload["name"] != "none" or workload["scale"] != 1)
 
     def own_parameters(self) -> dict[str, Any]:
         """What is read, how often, by which loader and for which model."""
