@@ -24,7 +24,7 @@ _LONGEST_PREFIX_BYTES: Final = 800
 _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 # The random part is first, so that names made in one second are not neighbours in the provider's index. What a store
-# adds to a key while it composes many objects (store/temporary_objects.py) stands at the end.
+# adds to a key while it composes many objects (store/temporary_names.py) stands at the end.
 _NAME: Final = re.compile(
     r"[0-9a-f]{32}-(?P<time>[0-9]{8}T[0-9]{6}Z)-[0-9]{1,10}-[0-9]{6,12}-[a-z0-9-]{1,40}"
     r"(\.torchbucket-temporary-[0-9a-f]{16})?"

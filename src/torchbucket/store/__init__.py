@@ -6,6 +6,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
 from torchbucket.store.request import Observer, RequestRecord
+from torchbucket.store.temporary_names import is_temporary
 from torchbucket.uri import ObjectURI
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "RequestRecord",
     "Store",
     "StoreConfig",
+    "is_temporary",
     "open_store",
 ]
 

@@ -9,7 +9,8 @@ from torchbucket.errors import StoreError
 from torchbucket.store.dialect import Dialect
 from torchbucket.store.operation import Operation
 from torchbucket.store.protocol import ObjectInfo
-from torchbucket.store.temporary_objects import remove_temporaries, temporary_key
+from torchbucket.store.temporary_names import temporary_key
+from torchbucket.store.temporary_objects import remove_temporaries
 from torchbucket.store.transport import Transport
 
 __all__ = ["compose_many"]

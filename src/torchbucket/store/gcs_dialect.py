@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, NotFoundError, StoreError, TransportError, UnsupportedError
-from torchbucket.store.checksums import ALGORITHMS, Checksum
+from torchbucket.store.checksums import Checksum
 from torchbucket.store.conditions import Condition
 from torchbucket.store.dialect import ListPage, UploadedPart, UploadPage
 from torchbucket.store.gcs_access import GcsAccess
@@ -17,9 +17,9 @@ from torchbucket.store.gcs_errors import gcs_failure
 from torchbucket.store.gcs_listing import list_page, page_query
 from torchbucket.store.gcs_publish import CompleteUpload, ComposeObjects, CopyObject, PutObject
 from torchbucket.store.gcs_resources import (
+    CRC32C,
     RESOURCE_FIELDS,
     StoredObject,
-    crc32c_text,
     read_json,
     stored_crc32c,
     stored_object,
@@ -100,7 +100,7 @@ class GcsDialect:
         """The CRC-32C of the whole object, which the answer to a range has, too."""
         if not self.verifies:
             return None
-        return ALGORITHMS["crc32c"].read(stored_crc32c(answer) or "")
+        return CRC32C.read(stored_crc32c(answer) or "")
 
     def info(self, key: str, answer: Answer, size_bytes: int) -> ObjectInfo:
         """Read an object's description from an answer's headers.
@@ -159,7 +159,7 @@ class GcsDialect:
 
     def put_object(self, key: str, body: memoryview, *, condition: Condition | None) -> Operation[ObjectInfo]:
         """Write an object in one request."""
-        return PutObject(self, key, body, crc32c_text(body), condition=condition)
+        return PutObject(self, key, body, CRC32C.text_of(body), condition=condition)
 
     def put_request(self, key: str, body: memoryview, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
@@ -245,7 +245,7 @@ class GcsDialect:
 
     def upload_part(self, key: str, upload_id: str, number: int, body: memoryview) -> Operation[UploadedPart]:
         """Send one part."""
-        checksum = crc32c_text(body)
+        checksum = CRC32C.text_of(body)
 
         def judge(answer: Answer) -> UploadedPart:
             if answer.status != 200:

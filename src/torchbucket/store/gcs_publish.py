@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from awscrt import checksums
-
 from torchbucket.errors import NotFoundError, ObjectChangedError, PreconditionFailedError, StoreError, TransportError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.dialect import UploadedPart
-from torchbucket.store.gcs_resources import StoredObject, crc32c_number, stored_crc32c
+from torchbucket.store.gcs_resources import CRC32C, StoredObject, stored_crc32c
 from torchbucket.store.operation import Again, Answer, Onward, Operation, Request
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.publication import Publication
@@ -83,11 +81,7 @@ class CompleteUpload(_GcsPublication):
         self._upload_id = upload_id
         self._parts = parts
         self._size_bytes = sum(part.size_bytes for part in parts)
-        crc = 0
-        for part in parts:
-            assert part.checksum is not None  # Every part was sent with one.
-            crc = checksums.combine_crc32c(crc, crc32c_number(part.checksum), part.size_bytes)
-        self._crc = crc
+        self._crc32c = _joined_crc32c(parts)
         self._published = False
 
     def _write_request(self) -> Request:
@@ -127,7 +121,7 @@ class CompleteUpload(_GcsPublication):
         if self._is_ours(found):
             return found.info
         raise StoreError(
-            f"{self.name} {self.uri}: the parts make {self._size_bytes} bytes with the CRC-32C {self._crc:08x}; the "
+            f"{self.name} {self.uri}: the parts make {self._size_bytes} bytes with the CRC-32C {self._crc32c}; the "
             f"object has {found.info.size_bytes} with {found.crc32c}: it was damaged, or replaced at the same moment; "
             "read it again, or write it anew",
             operation=self.name,
@@ -135,8 +129,17 @@ class CompleteUpload(_GcsPublication):
         )
 
     def _is_ours(self, found: StoredObject) -> bool:
-        same_sum = found.crc32c is None or crc32c_number(found.crc32c) == self._crc
-        return found.info.size_bytes == self._size_bytes and same_sum
+        return found.info.size_bytes == self._size_bytes and found.crc32c in (None, self._crc32c)
+
+
+def _joined_crc32c(parts: Sequence[UploadedPart]) -> str:
+    """The CRC-32C of an object that is made of parts, each of which was sent with its own."""
+    value = 0
+    for part in parts:
+        checksum = CRC32C.read(part.checksum or "")
+        assert checksum is not None and CRC32C.combine is not None
+        value = CRC32C.combine(value, checksum.value, part.size_bytes)
+    return CRC32C.text(value)
 
 
 class CopyObject(Operation[ObjectInfo]):

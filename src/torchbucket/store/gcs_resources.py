@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from awscrt import checksums
-
+from torchbucket.store.checksums import ALGORITHMS
 from torchbucket.store.operation import Answer
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3_xml import MalformedAnswerError
 
-__all__ = [
-    "RESOURCE_FIELDS",
-    "StoredObject",
-    "crc32c_number",
-    "crc32c_text",
-    "read_json",
-    "stored_crc32c",
-    "stored_object",
-]
+__all__ = ["CRC32C", "RESOURCE_FIELDS", "StoredObject", "read_json", "stored_crc32c", "stored_object"]
+
+CRC32C: Final = ALGORITHMS["crc32c"]
+"""The one checksum that every object has. *Source*: Cloud Storage documentation, "Data validation"."""
 
 RESOURCE_FIELDS: Final = "name,size,generation,updated,crc32c"
 """The fields of a resource that ``stored_object`` reads, for a partial answer."""
@@ -35,23 +27,6 @@ class StoredObject:
 
     info: ObjectInfo
     crc32c: str | None
-
-
-def crc32c_text(body: memoryview) -> str:
-    """The CRC-32C of a body as Cloud Storage writes it: base64 of four bytes, the highest first.
-
-    awscrt's takes 2.5 us for 100 KiB (39 GiB/s), google-crc32c's 4.6, measured where these modules were written.
-    """
-    return base64.b64encode(checksums.crc32c(body).to_bytes(4, "big")).decode()
-
-
-def crc32c_number(text: str) -> int:
-    """The CRC-32C that a text of ``crc32c_text`` stands for; -1, which equals none, where it is no such text."""
-    try:
-        found = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return -1
-    return int.from_bytes(found, "big") if len(found) == 4 else -1
 
 
 def stored_crc32c(answer: Answer) -> str | None:

@@ -11,7 +11,8 @@ from torchbucket.store.conditions import Condition
 from torchbucket.store.dialect import Dialect, UploadedPart
 from torchbucket.store.operation import Operation
 from torchbucket.store.protocol import ObjectInfo
-from torchbucket.store.temporary_objects import remove_temporaries, temporary_key
+from torchbucket.store.temporary_names import temporary_key
+from torchbucket.store.temporary_objects import remove_temporaries
 from torchbucket.store.transport import Transport
 
 __all__ = ["PartUpload", "copy_in_parts", "write_from_memory"]

@@ -76,6 +76,8 @@ def run(
     "scenario", ["forks_while_busy", "fork_from_a_callback", "parents_future_in_a_child", "start_methods"]
 )
 def test_processes(served: Served, scenario: str) -> None:
+    if served.scheme == "gs" and scenario not in ("forks_while_busy", "start_methods"):
+        pytest.skip("it is about the transport alone, which is the same")
     assert served.run(scenario).endswith("done\n")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import random
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import quote
 
 import pytest
 
@@ -20,7 +23,7 @@ from torchbucket.errors import (
     ThrottledError,
     TransportError,
 )
-from torchbucket.store import ObjectInfo, RequestRecord, Store, open_store
+from torchbucket.store import ObjectInfo, RequestRecord, Store, is_temporary, open_store
 
 PART = 5 * MIB
 SMALL = random.Random(1).randbytes(100_000)
@@ -304,3 +307,30 @@ def test_a_copy_whose_source_changes(joining: Place) -> None:
         joining.store._ask(  # type: ignore[attr-defined]
             dialect.copy_object(ObjectInfo(key=f"{joining.area}none", size_bytes=0), f"{joining.area}t")
         )
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_temporaries_are_named_and_a_removal_that_fails_is_told(
+    joining: Place, removed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    infos = [joining.store.write(f"{joining.area}{number:03}", b"x") for number in range(40)]
+    if not removed:
+        joining.faults({"kind": "error", "status": 403, "operations": ["delete_object"]})
+    joining.store.compose(infos, f"{joining.area}target")
+    left = joining.left()
+    assert [key for key in left if is_temporary(key)] == [key for key in left if not key[:3].isdigit() and "." in key]
+    assert len(left) == 41 + (not removed)
+    assert ("could not be removed" in caplog.text) == (not removed)
+
+
+def test_a_compressed_object_arrives_as_it_is_stored(joining: Place) -> None:
+    """Cloud Storage would decompress it for a client that does not say otherwise, and ignore ranges."""
+    stored = gzip.compress(SMALL[:5000] * 20, mtime=0)
+    path = f"/upload/storage/v1/b/data/o?uploadType=media&contentEncoding=gzip&name={quote(joining.area, safe='')}k"
+    request = urllib.request.Request(joining.testbed.gcs_endpoint + path, data=stored, method="POST")
+    urllib.request.urlopen(request, timeout=30).close()
+    (info,) = joining.store.list(joining.area)
+    assert info.size_bytes == len(stored)
+    assert joining.store.submit_read(info.key, size_bytes=info.size_bytes).result().data == stored
+    assert joining.store.read(info.key).data == stored
+    assert bytes(joining.store.read(info.key, start=10, stop=900).data) == stored[10:900]

@@ -228,5 +228,5 @@ def test_stores_are_dictionaries(testbed: RunningTestbed) -> None:
 
     StoreMachine.testbed = testbed
     run_state_machine_as_test(
-        StoreMachine, settings=settings(max_examples=20, stateful_step_count=15, deadline=None, derandomize=True)
+        StoreMachine, settings=settings(max_examples=14, stateful_step_count=15, deadline=None, derandomize=True)
     )
