@@ -21,6 +21,7 @@ from bucketbench.testbed.launch import launch_testbed
 
 pytestmark = pytest.mark.timeout(300)
 
+DATAFLUX = Path(__file__).parents[3] / ".venv-dataflux" / "bin" / "python"
 NAMES = 300
 SMALL = [f"names.count={NAMES}", "network=none", "passes=1", "repeat=0"]
 
@@ -125,6 +126,15 @@ def test_cloud_storage_is_listed_by_its_own_clients(place: Place) -> None:
     for job in place.jobs().values():
         assert job["status"] == "ok"
         assert job["parameters"]["names.shape"] == "nested"
+
+
+@pytest.mark.skipif(not DATAFLUX.exists(), reason="utils/setup_peer_env.sh dataflux has not made its environment")
+def test_a_client_with_an_interpreter_of_its_own(place: Place) -> None:
+    done = place.run("target=local_gs", "client=dataflux", "names.shape=hot")
+    assert done.returncode == 0, done.stderr
+    job = place.jobs()["dataflux"]
+    assert job["verification"]["checked"] == NAMES
+    assert job["versions"]["google-cloud-storage"].startswith("2.")
 
 
 def test_a_real_bucket_is_written_to_when_asked_and_only_then(place: Place) -> None:
