@@ -34,7 +34,7 @@ ROOT = ObjectURI(scheme="s3", bucket="synthetic-bucket")
 
 
 def names(count: int) -> Iterator[str]:
-    """Names such as data sets have, in byte order: a directory for each thousand objects, 40 characters."""
+    """Names such as data sets have, in byte order: a directory for each thousand objects, 38 characters."""
     for index in range(count):
         yield f"train/class-{index // 1000:05}/image-{index:09}.jpeg"
 
