@@ -5,15 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import Final
 
-from torchbucket.errors import StoreError
+from torchbucket.errors import NotFoundError, StoreError
 from torchbucket.listing.blocks import Block
 from torchbucket.listing.key_space import Guess, KeySpace, Spelling
+from torchbucket.listing.overlap import Overlap, cut
 from torchbucket.store.list_page import wrong_listing
 from torchbucket.store.protocol import ListedPage, Store
 
@@ -53,6 +54,7 @@ class _Range:
 
     after: str
     stop: str | None
+    overlap: Overlap
     first: str = ""
     last: str = ""
     pages: int = 0
@@ -86,11 +88,12 @@ class _Ranges:
         self._far = 0
         self._middles = {True: 0, False: 0}
         self._found: list[tuple[str, str, Block | None]] = []
+        self._witnesses: list[str] = []
 
     def run(self) -> list[Block]:
         """List everything; see ``list_ranges``."""
         try:
-            self._ask(_Range(after="", stop=None))
+            self._ask(_Range(after="", stop=None, overlap=Overlap("")))
             while self._active:
                 part, future = self._answers.get()
                 if self._active.pop(part, None) is not None:
@@ -103,38 +106,62 @@ class _Ranges:
         for (_, last, _), (first, _, _) in pairwise(self._found):
             if first <= last:
                 raise self._wrong(f"{first!r} came twice, or after {last!r}")
+        self._hear_witnesses()
         return [block for _, _, block in self._found if block is not None]
 
     def _ask(self, part: _Range) -> None:
         self._asked += 1
-        future = self._store.submit_list_page(self._prefix, start_after=part.after)
+        future = self._store.submit_list_page(self._prefix, start_after=part.overlap.since)
         self._active[part] = future
         future.add_done_callback(lambda done: self._answers.put((part, done)))
 
-    def _take(self, part: _Range, page: ListedPage) -> None:
+    def _take(self, part: _Range, answer: ListedPage) -> None:
         """Keep what of a page belongs to its range, and go on with the range if it goes on."""
+        page = part.overlap.rest(answer, self._demand_gone)
+        if page is None:
+            self._ask(part)
+            return
         keys = page.keys
         if keys and keys[0] <= part.after:
             raise self._wrong(f"{keys[0]!r} came after {part.after!r}")
         if not page.complete and page.resume_after <= part.after:
             raise self._wrong(f"the page after {part.after!r} has no names and is not the last")
         self._arrived += 1
-        self._largest_page = max(self._largest_page, len(keys))
+        self._largest_page = max(self._largest_page, len(answer.keys))
         self._join(part, None if page.complete else page.resume_after)
         mine = len(keys) if part.stop is None else bisect_right(keys, part.stop)
+        is_whole = mine == len(keys) and len(answer.keys) == self._largest_page
         if not part.pages:
-            self._learn_of_guess(part, good=mine == self._largest_page)
+            self._learn_of_guess(part, good=is_whole)
+        if mine < len(keys):
+            self._witnesses.append(keys[mine])
         if mine:
-            self._found.append((keys[0], keys[mine - 1], self._keep(page if mine == len(keys) else _cut(page, mine))))
-            self._whole += mine == self._largest_page
+            self._found.append((keys[0], keys[mine - 1], self._keep(page if mine == len(keys) else cut(page, 0, mine))))
+            self._whole += is_whole
             self._space.learn(keys if mine == len(keys) else keys[:mine], elsewhere=not part.pages)
             part.first, part.last, part.spelling = keys[0], keys[mine - 1], None
         if page.complete or mine < len(keys) or (part.stop is not None and page.resume_after >= part.stop):
             return
         part.pages += 1
         part.after = page.resume_after
+        part.overlap.advance(answer)
         part.guess = None
         self._ask(part)
+
+    def _hear_witnesses(self) -> None:
+        """Hold the first key after each split, which the range before it has seen, against the range after it."""
+        for key in self._witnesses:
+            place = bisect_right(self._found, key, key=lambda found: found[0]) - 1
+            if place < 0 or self._found[place][1] < key:
+                self._demand_gone(key)
+
+    def _demand_gone(self, key: str) -> None:
+        """Raise where there is an object that a page should have named and did not."""
+        try:
+            self._store.head(key)
+        except NotFoundError:
+            return
+        raise self._wrong(f"{key!r} is there, and the page that must name it does not")
 
     def _join(self, part: _Range, listed_to: str | None) -> None:
         """Take back what was split off and is listed by now: there is nothing to wait for any more.
@@ -168,7 +195,15 @@ class _Ranges:
         if found is None:
             return False
         key, kind = found
-        new = _Range(after=key, stop=part.stop, first=part.first, last=part.last, spelling=part.spelling, kind=kind)
+        new = _Range(
+            after=key,
+            stop=part.stop,
+            overlap=Overlap(key),
+            first=part.first,
+            last=part.last,
+            spelling=part.spelling,
+            kind=kind,
+        )
         part.stop = key
         part.right = new
         part.guess = None
@@ -234,16 +269,6 @@ class _Ranges:
 
     def _wrong(self, what: str) -> StoreError:
         return wrong_listing(f"{self._store.uri}/{self._prefix}", what)
-
-
-def _cut(page: ListedPage, count: int) -> ListedPage:
-    return replace(
-        page,
-        keys=page.keys[:count],
-        sizes_bytes=page.sizes_bytes[:count],
-        versions=page.versions[:count],
-        modified_s=page.modified_s[:count],
-    )
 
 
 def list_ranges(
