@@ -13,7 +13,7 @@ __all__ = ["expand_braces"]
 
 _RANGE: Final = re.compile(r"(-?\d+)\.\.(-?\d+)")
 
-# Source: ours; a thousand times the shards of a large public data set (LAION-2B has some 230,000 of them).
+# Source: ours; forty times the shards of a large public data set (LAION-2B has some 230,000 of them).
 _MOST: Final = 10_000_000
 
 
@@ -26,36 +26,24 @@ def expand_braces(pattern: str) -> list[str]:
     Raises:
         ConfigError: more than ten million texts.
     """
-    return list(_expanded(pattern))
+    return _expanded(pattern)
 
 
-def _expanded(pattern: str) -> Iterator[str]:
+def _expanded(pattern: str) -> list[str]:
     for start, stop, commas in _groups(pattern):
-        inner = pattern[start + 1 : stop]
-        found = _RANGE.fullmatch(inner)
-        if not commas and not found:
+        found = _RANGE.fullmatch(pattern, start + 1, stop)
+        if found:
+            choices = _numbers(found[1], found[2])
+        elif commas:
+            parts = [pattern[left + 1 : right] for left, right in pairwise([start, *commas, stop])]
+            choices = [text for part in parts for text in _expanded(part)]
+        else:
             continue
-        edges = [start, *commas, stop]
-        choices = (
-            _numbers(found[1], found[2])
-            if found
-            else (text for left, right in pairwise(edges) for text in _expanded(pattern[left + 1 : right]))
-        )
-        # What follows is expanded once, not again for each choice.
-        after = list(_expanded(pattern[stop + 1 :]))
-        yield from _joined(pattern[:start], choices, after)
-        return
-    yield pattern
-
-
-def _joined(before: str, choices: Iterator[str], after: list[str]) -> Iterator[str]:
-    count = 0
-    for choice in choices:
-        count += len(after)
-        if count > _MOST:
-            raise ConfigError(f"{before}{{…}} stands for more than {_MOST} names; give a list of them, or a prefix")
-        for end in after:
-            yield before + choice + end
+        following = _expanded(pattern[stop + 1 :])
+        if len(choices) * len(following) > _MOST:
+            raise _too_many(pattern)
+        return [pattern[:start] + choice + end for choice in choices for end in following]
+    return [pattern]
 
 
 def _groups(pattern: str) -> Iterator[tuple[int, int, list[int]]]:
@@ -74,11 +62,14 @@ def _groups(pattern: str) -> Iterator[tuple[int, int, list[int]]]:
     yield from sorted(closed)
 
 
-def _numbers(first: str, last: str) -> Iterator[str]:
+def _numbers(first: str, last: str) -> list[str]:
     start, stop = int(first), int(last)
+    if abs(stop - start) >= _MOST:
+        raise _too_many(f"{{{first}..{last}}}")
     padded = any(len(text.lstrip("-")) > 1 and text.lstrip("-").startswith("0") for text in (first, last))
     width = max(len(first), len(last)) if padded else 0
-    if abs(stop - start) >= _MOST:
-        raise ConfigError(f"{{{first}..{last}}} stands for more than {_MOST} names; give a list of them, or a prefix")
-    for number in range(start, stop + 1) if stop >= start else range(start, stop - 1, -1):
-        yield f"{number:0{width}d}"
+    return [f"{number:0{width}d}" for number in range(start, stop + 1) or range(start, stop - 1, -1)]
+
+
+def _too_many(pattern: str) -> ConfigError:
+    return ConfigError(f"{pattern!r} stands for more than {_MOST} names; give a list of addresses, or a prefix")

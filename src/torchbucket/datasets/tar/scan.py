@@ -164,7 +164,7 @@ class ShardScan:
 
     def _block(self, offset: int) -> bytes:
         if offset + BLOCK_BYTES > self._size_bytes:
-            self._cut(offset, "neither a header nor the mark of the archive's end is there")
+            self._cut(offset, "where a header or the mark of its end should be is neither")
         return bytes(self._held.take(offset, offset + BLOCK_BYTES))
 
     def _extension(self, kind: bytes, data_start: int, size_bytes: int, offset: int) -> bytes:
@@ -207,10 +207,7 @@ class ShardScan:
             self._held.drop_before(stop)
 
     def _cut(self, offset: int, what: str) -> NoReturn:
-        self._refuse(
-            offset,
-            f"is cut: it has {self._size_bytes} bytes, and from the header at byte {offset} on {what}. Upload it again",
-        )
+        self._refuse(offset, f"is cut: it has {self._size_bytes} bytes, and {what}. Upload it again")
 
     def _refuse(self, offset: int, what: str) -> NoReturn:
         raise ArchiveError(f"{self._uri} {what} (at byte {offset})", uri=self._uri, offset=offset)
