@@ -72,6 +72,17 @@ class SortedNames:
         for later in self._chunks[index + 1 :]:
             yield from later
 
+    def some_from(self, start: str, count: int) -> list[str]:
+        """Returns up to `count` names that are `start` or after it, in order."""
+        index = bisect_left(self._last, start)
+        if index == len(self._last):
+            return []
+        place = bisect_left(self._chunks[index], start)
+        found = self._chunks[index][place : place + count]
+        while len(found) < count and (index := index + 1) < len(self._chunks):
+            found += self._chunks[index][: count - len(found)]
+        return found
+
     def __iter__(self) -> Iterator[str]:
         return self.from_name("")
 
@@ -149,6 +160,9 @@ def list_names(
     if limit <= 0:
         return NamePage(names=found, common_prefixes=common_prefixes, truncated=False, last=last)
 
+    if not delimiter and selection.keep is None:
+        return _plain_page(names, prefix=prefix, after=after, limit=limit, selection=selection)
+
     def rolled_up(name: str) -> str | None:
         cut = name.find(delimiter, len(prefix)) if delimiter else -1
         return name[: cut + len(delimiter)] if cut >= 0 else None
@@ -182,3 +196,15 @@ def list_names(
                 break
         start = restart
     return NamePage(names=found, common_prefixes=common_prefixes, truncated=False, last=last)
+
+
+def _plain_page(names: SortedNames, *, prefix: str, after: str, limit: int, selection: Selection) -> NamePage:
+    """Returns a page that rolls nothing up: a run of the sorted names, taken at once."""
+    found = names.some_from(max(prefix, after, selection.start), limit + 2)
+    for end in (successor(prefix), selection.stop):
+        if end:
+            del found[bisect_left(found, end) :]
+    if found and found[0] == after:
+        del found[0]
+    page = found[:limit]
+    return NamePage(names=page, common_prefixes=[], truncated=len(found) > limit, last=page[-1] if page else "")

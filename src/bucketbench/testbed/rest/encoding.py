@@ -1,5 +1,6 @@
 """How listings write names: as XML text, or percent-encoded where the client asks for it."""
 
+import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -8,6 +9,9 @@ from bucketbench.testbed.rest.errors import RestError
 from bucketbench.testbed.serving.xml import text
 
 __all__ = ["name_encoder"]
+
+_UNCHANGED = re.compile("[A-Za-z0-9_.~/-]*")
+"""Names that percent-encoding leaves as they are. *Source*: RFC 3986, 2.3, unreserved characters, and the slash."""
 
 
 def name_encoder(call: Call) -> Callable[[str], str]:
@@ -22,4 +26,9 @@ def name_encoder(call: Call) -> Callable[[str], str]:
             f"encoding-type is {kind!r}; only url is known.",
             fields={"ArgumentName": "encoding-type"},
         )
-    return lambda name: quote(name, safe="/")
+    return _percent_encoded
+
+
+def _percent_encoded(name: str) -> str:
+    # Most names need none, and to see that is ten times as fast as to encode them.
+    return name if _UNCHANGED.fullmatch(name) else quote(name, safe="/")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import lru_cache
 from xml.etree import ElementTree
 
 __all__ = [
@@ -45,7 +46,14 @@ def document(name: str, content: Iterable[str], *, namespace: str | None = S3_NA
 
 def timestamp(seconds: float) -> str:
     """Returns a time since the epoch in S3's ISO 8601 form, to the millisecond."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole, microseconds = divmod(round(seconds * 1_000_000), 1_000_000)
+    return f"{_second(whole)}.{microseconds // 1000:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    """Returns a whole second as text; objects that are listed together were often written in the same."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().removesuffix("+00:00")
 
 
 def parse(body: bytes, root: str) -> ElementTree.Element:

@@ -99,9 +99,24 @@ class Call:
         """Returns the body as a mapping, empty where there is no body; raises JsonError (400) or BodyTooLargeError."""
         return parse_document(await self.request.body.read(DOCUMENT_LIMIT_BYTES))
 
-    def answer(self, value: object, *, headers: list[tuple[bytes, bytes]] | None = None) -> Response:
-        """Returns a 200 with a document, or with what `fields` selects of it; raises JsonError (400)."""
-        body = json.dumps(select(value, self.fields), separators=(",", ":")).encode()
+    def answer(
+        self,
+        value: object,
+        *,
+        headers: list[tuple[bytes, bytes]] | None = None,
+        selected: Mapping[str, object] | None = None,
+    ) -> Response:
+        """Returns a 200 with a document, or with what `fields` selects of it; raises JsonError (400).
+
+        Args:
+            value: the document.
+            headers: further headers.
+            selected: further fields of the document, which hold what `fields` selects and no more.
+        """
+        document = select(value, self.fields)
+        if selected and isinstance(document, dict):
+            document |= selected
+        body = json.dumps(document, separators=(",", ":")).encode()
         return Response(status=200, headers=[JSON_HEADER, *(headers or [])], body=body)
 
     def answer_with(self, bucket: Bucket, found: StoredObject) -> Response:

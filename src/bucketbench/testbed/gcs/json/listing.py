@@ -9,7 +9,7 @@ from bucketbench.testbed.gcs.json.call import Call
 from bucketbench.testbed.gcs.json.errors import JsonError
 from bucketbench.testbed.gcs.json.fields import below
 from bucketbench.testbed.gcs.json.globs import compile_glob
-from bucketbench.testbed.gcs.json.resources import object_resource
+from bucketbench.testbed.gcs.json.resources import is_exact, object_resource
 from bucketbench.testbed.model.names import Selection
 from bucketbench.testbed.serving.messages import Response
 
@@ -53,13 +53,17 @@ async def list_objects(call: Call) -> Response:
         document["nextPageToken"] = to_token(page.last)
     if page.common_prefixes:
         document["prefixes"] = page.common_prefixes
-    if page.names:
-        wanted = below(call.fields, "items")
-        fields = None if wanted is None else wanted.keys()
-        document["items"] = [
-            object_resource(bucket.name, bucket.objects[name], call.endpoint, fields) for name in page.names
-        ]
-    return call.answer(document)
+    fields = call.fields
+    if not page.names or not (fields is None or "items" in fields or "*" in fields):
+        return call.answer(document)
+    wanted = below(fields, "items")
+    items = [
+        object_resource(bucket.name, bucket.objects[name], call.endpoint, None if wanted is None else wanted.keys())
+        for name in page.names
+    ]
+    if wanted is not None and is_exact(wanted):
+        return call.answer(document, selected={"items": items})
+    return call.answer({**document, "items": items})
 
 
 def to_token(name: str) -> str:

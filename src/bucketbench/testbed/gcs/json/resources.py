@@ -2,7 +2,9 @@
 resource representations."""
 
 import base64
+import re
 import time
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from urllib.parse import quote
@@ -10,7 +12,15 @@ from urllib.parse import quote
 from bucketbench.testbed.gcs.hashes import base64_text, md5_of
 from bucketbench.testbed.model.objects import Bucket, StoredObject
 
-__all__ = ["BUCKET_ETAG", "CONTENT_FIELDS", "bucket_resource", "object_etag", "object_resource", "timestamp"]
+__all__ = [
+    "BUCKET_ETAG",
+    "CONTENT_FIELDS",
+    "bucket_resource",
+    "is_exact",
+    "object_etag",
+    "object_resource",
+    "timestamp",
+]
 
 CONTENT_FIELDS = {
     "contentType": "content-type",
@@ -21,10 +31,21 @@ CONTENT_FIELDS = {
 }
 """Fields that describe the content, with the header that each is over HTTP."""
 
+_PLAIN = re.compile("[A-Za-z0-9_.~/-]*")
+
 _LINKS = frozenset({"*", "selfLink", "mediaLink"})
 _TIMES = frozenset({"*", "updated", "timeCreated", "timeStorageClassUpdated", "timeFinalized"})
 _VALIDATORS = frozenset({"*", "etag", "crc32c", "md5Hash", "componentCount"})
 """Groups of fields that are costly enough to be left out of a listing that does not select them."""
+
+_CHEAP: dict[str, Callable[[StoredObject], str]] = {
+    "name": lambda found: found.key,
+    "generation": lambda found: str(found.generation),
+    "metageneration": lambda found: str(found.metageneration),
+    "storageClass": lambda found: found.attributes.storage_class,
+    "size": lambda found: str(found.size_bytes),
+}
+"""Fields that fast listings select, in the order of a whole resource; one that selects no other gets no other made."""
 
 BUCKET_ETAG = "CAE="
 """Of a bucket whose metageneration is 1, which none here ever leaves."""
@@ -40,6 +61,16 @@ def timestamp(seconds: float) -> str:
 def _second(seconds: int) -> str:
     """Returns a whole second as text; objects that are listed together were often written in the same."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def is_exact(wanted: Mapping[str, object]) -> bool:
+    """Returns whether `object_resource` makes just these fields, and nothing is selected below any of them."""
+    return wanted.keys() <= _CHEAP.keys() and not any(wanted.values())
+
+
+def _path_segment(key: str) -> str:
+    """Returns a key as one segment of a path; most hold nothing to encode but slashes."""
+    return key.replace("/", "%2F") if _PLAIN.fullmatch(key) else quote(key, safe="")
 
 
 def _varint(number: int) -> bytes:
@@ -69,6 +100,8 @@ def object_resource(
         endpoint: scheme and host as the client reached them, for links.
         wanted: fields that will be looked at, None for all; what is costly and not wanted is left out.
     """
+    if wanted is not None and wanted <= _CHEAP.keys():
+        return {name: describe(found) for name, describe in _CHEAP.items() if name in wanted}
     headers, generation = found.attributes.headers, str(found.generation)
     resource: dict[str, object] = {
         "kind": "storage#object",
@@ -81,7 +114,7 @@ def object_resource(
         "size": str(found.size_bytes),
     }
     if wanted is None or not wanted.isdisjoint(_LINKS):
-        path = f"/storage/v1/b/{bucket_name}/o/{quote(found.key, safe='')}"
+        path = f"/storage/v1/b/{bucket_name}/o/{_path_segment(found.key)}"
         resource["selfLink"] = endpoint + path
         resource["mediaLink"] = f"{endpoint}/download{path}?generation={generation}&alt=media"
     if wanted is None or not wanted.isdisjoint(_TIMES):
