@@ -197,10 +197,11 @@ class ObjectSource:
             self.listing.keys[position],
             into=into,
             size_bytes=self.listing.size_bytes(position),
-            version=self._pinned_version(position),
+            version=self.pinned_version(position),
         )
 
-    def _pinned_version(self, position: int) -> str | None:
+    def pinned_version(self, position: int) -> str | None:
+        """The version in which an object must be read; None where any will do."""
         if not self._pinned:
             return None
         version = self.listing.version(position)
@@ -215,7 +216,7 @@ class ObjectSource:
             self.listing.keys[position],
             uri=self.uri(position),
             size_bytes=self.listing.size_bytes(position),
-            version=self._pinned_version(position),
+            version=self.pinned_version(position),
         )
 
     def __getstate__(self) -> dict[str, object]:

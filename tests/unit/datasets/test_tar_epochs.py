@@ -8,6 +8,7 @@ import pytest
 from tar_shards import fill, key_of, shard
 
 from torchbucket import ArchiveError, ConfigError, IterableDataset, ObjectChangedError, TarDataset, merge_states
+from torchbucket.listing import Manifest
 from torchbucket.store import open_store
 
 COUNTS = [3, 0, 7, 1, 5, 4, 6]
@@ -219,3 +220,22 @@ def test_a_place_that_is_none_and_a_shard_overwritten_since_are_found_out(keys):
     resumed.load_state_dict(state)
     with pytest.raises(ObjectChangedError):
         list(resumed)
+
+
+def test_a_manifest_keeps_the_shards_as_they_were(tmp_path):
+    fill("memory://listed", [2, 3])
+    place = str(tmp_path / "shards.parquet")
+    Manifest.from_prefix("memory://listed/", versions=True).write(place)
+    store = open_store("memory://listed")
+    store.write("02.tar", b"made since")
+
+    def listed(**settings):
+        return TarDataset.from_manifest(place, transform=key_of, **settings)
+
+    assert list(listed(pin_versions=True)) == ["00-000", "00-001", "01-000", "01-001", "01-002"]
+    store.write("01.tar", store.read("01.tar").data)
+    assert len(list(listed())) == 5
+    with pytest.raises(ObjectChangedError, match=r"memory://listed/01\.tar"):
+        list(listed(pin_versions=True))
+    with pytest.raises(ConfigError, match="from_objects knows no versions to pin"):
+        TarDataset.from_objects("memory://listed/{00..01}.tar", pin_versions=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, Unpack, overload
 from torch.utils.data import IterableDataset as TorchIterableDataset
 from torch.utils.data import get_worker_info
 
+from torchbucket.config import StoreConfig
 from torchbucket.datasets.clock import EpochClock
 from torchbucket.datasets.epoch import EpochPlan
 from torchbucket.datasets.handle import SampleIterator
@@ -39,10 +40,11 @@ class TarDataset(TorchIterableDataset[T_co]):
     it, and WebDataset's own ``__…__`` are left out. A shard that is cut, damaged, compressed or sparse raises
     ``ArchiveError`` with its address and the offset; what it holds is never left out silently.
 
-    Make one with ``from_prefix`` or ``from_objects``. Whole shards are dealt out, to the ranks in turn and a rank's to
-    its workers in turn, as ``IterableDataset`` deals out objects; so have at least as many shards as readers, and of
-    about the same size. How many samples a reader gets is not known before it has read them, so there is no ``even``.
-    With ``shuffle`` the shards are permuted, with ``shuffle_buffer`` samples are, as the seed and the epoch decide.
+    Make one with ``from_prefix``, ``from_objects`` or ``from_manifest``. Whole shards are dealt out, to the ranks in
+    turn and a rank's to its workers in turn, as ``IterableDataset`` deals out objects; so have at least as many shards
+    as readers, and of about the same size. How many samples a reader gets is not known before it has read them, so
+    there is no ``even``. With ``shuffle`` the shards are permuted, with ``shuffle_buffer`` samples are, as the seed and
+    the epoch decide.
 
     Epochs, ``set_epoch``, ``state_dict`` and ``load_state_dict`` are those of ``IterableDataset``. A state is exact
     also in the middle of a shard and with a shuffle buffer, whose samples it keeps the places of. With
@@ -111,7 +113,14 @@ class TarDataset(TorchIterableDataset[T_co]):
             StoreError: the listing failed.
         """
         settings = TarSettings(**options)
-        source = ObjectSource.under_prefix(uri, settings.config, select=select or _is_tar, allow_empty=allow_empty)
+        source = ObjectSource.under_prefix(
+            uri,
+            settings.config,
+            select=select or _is_tar,
+            allow_empty=allow_empty,
+            versions=settings.pin_versions,
+            pinned=settings.pin_versions,
+        )
         return cls(source, transform, settings)
 
     @overload
@@ -146,8 +155,75 @@ class TarDataset(TorchIterableDataset[T_co]):
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
         settings = TarSettings(**options)
+        if settings.pin_versions:
+            raise ConfigError(
+                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
+            )
         addresses = expand_braces(uris) if isinstance(uris, str) else uris
         return cls(ObjectSource.of_objects(addresses, settings.config), transform, settings)
+
+    @overload
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        select: Select | None = ...,
+        allow_empty: bool = ...,
+        manifest_config: StoreConfig | None = ...,
+        **options: Unpack[TarOptions],
+    ) -> TarDataset[dict[str, str | bytes]]: ...
+
+    @overload
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[TarSample], T],
+        select: Select | None = ...,
+        allow_empty: bool = ...,
+        manifest_config: StoreConfig | None = ...,
+        **options: Unpack[TarOptions],
+    ) -> TarDataset[T]: ...
+
+    @classmethod
+    def from_manifest(
+        cls,
+        uri: str,
+        *,
+        transform: Callable[[TarSample], Any] = sample_dict,
+        select: Select | None = None,
+        allow_empty: bool = False,
+        manifest_config: StoreConfig | None = None,
+        **options: Unpack[TarOptions],
+    ) -> TarDataset[Any]:
+        """Make a data set of the shards that a manifest lists (``torchbucket manifest``), without a listing request.
+
+        Args:
+            uri: the manifest's address or local path; the shards are where it says.
+            transform: see ``from_prefix``.
+            select: see ``from_prefix``.
+            allow_empty: see ``from_prefix``.
+            manifest_config: how to reach the manifest; None means ``config``.
+            options: the fields of ``TarSettings``.
+
+        Raises:
+            ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
+            ManifestError: the file is no manifest, damaged, or of an unknown version.
+            NotFoundError: no manifest, or no shard in it.
+            StoreError: the manifest could not be read.
+        """
+        settings = TarSettings(**options)
+        source = ObjectSource.in_manifest(
+            uri,
+            settings.config,
+            manifest_config=manifest_config,
+            select=select or _is_tar,
+            allow_empty=allow_empty,
+            pinned=settings.pin_versions,
+        )
+        return cls(source, transform, settings)
 
     @property
     def keys(self) -> KeyColumn:

@@ -13,7 +13,7 @@ __all__ = ["PinnedShard"]
 
 
 class PinnedShard:
-    """Reads ranges of one shard, all of one version: the place's, else the one that arrives first.
+    """Reads ranges of one shard, all of one version: the place's, else the data set's, else the one that arrives first.
 
     Args:
         source: the shards.
@@ -25,7 +25,7 @@ class PinnedShard:
         self._key = source.listing.keys[place.shard]
         self.uri = source.uri(place.shard)
         self.size_bytes = source.listing.size_bytes(place.shard)
-        self.version = place.version
+        self.version = place.version if place.version is not None else source.pinned_version(place.shard)
 
     def submit(self, start: int, stop: int) -> Future[ObjectData]:
         """Begin to read a range."""

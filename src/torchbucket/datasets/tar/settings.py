@@ -24,6 +24,7 @@ class TarOptions(TypedDict, total=False):
     extensions: Iterable[str] | None
     fetch: TarFetch
     prefetch_bytes: int
+    pin_versions: bool
     shuffle: bool
     shuffle_buffer: int
     seed: int
@@ -43,6 +44,8 @@ class TarSettings:
             ``extensions`` names, and jumps over what is between them, for a small part of large shards.
         prefetch_bytes: bound, for each iterator (so for each worker), on what is fetched ahead. A sample that is larger
             is read all the same.
+        pin_versions: read every shard in the version that the listing or manifest has; one that was overwritten since
+            raises ``ObjectChangedError``. Without, a shard is read as it is, in one version.
         shuffle: take the shards in an order that the seed and the epoch's number decide, instead of the listing's.
         shuffle_buffer: yield at random one of so many samples that follow; 0 or 1 yields them in the shards' order. The
             buffer is in memory beside ``prefetch_bytes``.
@@ -58,6 +61,7 @@ class TarSettings:
     extensions: Iterable[str] | None = None
     fetch: TarFetch = "whole"
     prefetch_bytes: int = PREFETCH_BYTES
+    pin_versions: bool = False
     shuffle: bool = False
     shuffle_buffer: int = 0
     seed: int = 0
