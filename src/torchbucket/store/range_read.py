@@ -57,7 +57,7 @@ class RangeRead(HedgedOperation[ObjectData]):
         size_bytes: the size that the object must have, or None.
         version: the version that the object must have, or None.
         whole: ask for the object without a range, where ``start`` is 0, since the answer tells more then. Where it goes
-            on beyond ``stop``, it is cut there.
+            on beyond ``stop``, it is cut there, or taken to its end where that is near.
         told: called with the checksum of the whole object, on the transport's thread, when an answer tells it.
     """
 
@@ -199,17 +199,17 @@ class RangeRead(HedgedOperation[ObjectData]):
         """Take a chunk of an answer that may go on beyond the range, and end it there."""
         self._chunks.append(chunk)
         self._length += len(chunk)
-        assert self._stop is not None
-        if self._length > self._stop and self._goes_on(Answer(self._lines)):
+        if self._stop is not None and self._length > self._stop and self._goes_on(Answer(self._lines)):
             return -1
         return None
 
     def _goes_on(self, answer: Answer) -> bool:
         """Whether an answer, all of whose wanted bytes are here, has so many more that it is better to end it."""
-        self.satisfied = (
-            answer.status == 200 and int(answer.headers.get("content-length", "0")) - self._length > _UNWANTED_BYTES
-        )
+        self.satisfied = answer.status == 200 and self._is_far_from(int(answer.headers.get("content-length", "0")))
         return self.satisfied
+
+    def _is_far_from(self, size_bytes: int) -> bool:
+        return self._stop is not None and size_bytes - self._stop > _UNWANTED_BYTES
 
     def _store(self, chunk: bytes) -> int | None:
         """Take a chunk from libcurl and copy it to its place in the target."""
@@ -262,6 +262,8 @@ class RangeRead(HedgedOperation[ObjectData]):
             size_bytes = self._whole_length(answer)
         info = self._dialect.info(self.key, answer, size_bytes)
         self._check(info)
+        if self._whole and answer.status == 200 and not self._is_far_from(size_bytes):
+            self._stop = None
         if self._start == 0 or self._told is not None:
             checksum = self._dialect.checksum(answer)
             if checksum is not None:

@@ -14,7 +14,7 @@ import pytest
 from scripted_s3 import ScriptedS3
 
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
-from torchbucket import ChecksumError
+from torchbucket import ChecksumError, ConfigError
 from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
 from torchbucket.store import RequestRecord, Store, open_store
 from torchbucket.store.checksums import ALGORITHMS
@@ -193,6 +193,51 @@ def test_a_range_of_an_object_is_not_compared_with_its_checksum(testbed: Running
         assert subject.read("small", start=start, stop=stop).data == SMALL[start:stop]
 
 
+@pytest.mark.parametrize("into", [True, False], ids=["into", "own-memory"])
+def test_an_object_of_unknown_size_costs_no_more_requests_than_it_has_parts(
+    testbed: RunningTestbed, store: Opened, scheme: str, into: bool
+) -> None:
+    subject = store()
+    for size, whole, ranges in ((0, 1, 0), (len(SMALL), 1, 0), (PART + MIB, 1, 0), (len(LARGE), 1, 4)):
+        subject.write("unknown", LARGE[:size])
+        testbed.reset_counts()
+        target = memoryview(bytearray(size)) if into else None
+        assert subject.submit_read("unknown", into=target).result(60).data == LARGE[:size]
+        if scheme == "s3":
+            asked = testbed.requests()
+            assert [request.method for request in asked] == ["GET"] * (whole + ranges)
+            assert sum(request.range_start is None for request in asked) == whole
+
+
+def test_a_target_that_is_too_short_is_refused_before_it_is_written(testbed: RunningTestbed, store: Opened) -> None:
+    subject = store()
+    subject.write("large", LARGE)
+    subject.write("small", SMALL)
+    for key in ("large", "small"):
+        target = memoryview(bytearray(len(SMALL) - 1))
+        with pytest.raises(ConfigError, match="the target holds"):
+            subject.submit_read(key, into=target).result(60)
+        assert not any(target)
+
+
+def test_late_damaged_and_second_requests_together_give_the_right_bytes(testbed: RunningTestbed, store: Opened) -> None:
+    subject = store(hedge_share=1.0, retry=RetryConfig(initial_s=0.001, maximum_s=0.01, max_attempts=20))
+    bodies = [random.Random(n).randbytes(2000 + n) for n in range(64)]
+    for number, body in enumerate(bodies):
+        subject.write(f"h{number:02}", body)
+    subject.write("large", LARGE)
+    delay = {"kind": "delay", "methods": ["GET"], "seconds": 0.15, "probability": 0.1}
+    testbed.set_faults([delay, corrupt(methods=["GET"], probability=0.2)])
+    for _ in range(3):
+        targets = [memoryview(bytearray(len(body))) for body in bodies]
+        futures = [
+            subject.submit_read(f"h{number:02}", size_bytes=len(target), into=target if number % 2 else None)
+            for number, target in enumerate(targets)
+        ]
+        assert [future.result(60).data for future in futures] == bodies
+    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+
+
 @pytest.mark.parametrize("size", [0, 1, PART - 1, PART, PART + 1, 2 * PART])
 def test_whole_objects_of_every_size_are_read_whatever_is_known(
     testbed: RunningTestbed, store: Opened, size: int
@@ -210,7 +255,7 @@ def put(endpoint: str, key: str, body: bytes, headers: dict[str, str]) -> None:
     """Write by a bare request, so that the headers are the test's own."""
     request = urllib.request.Request(f"{endpoint}/data/{key}", data=body, method="PUT", headers=headers)
     assert urlsplit(endpoint).scheme == "http"
-    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  # plain HTTP to the testbed
+    with urllib.request.urlopen(request, timeout=30) as answer:  # plain HTTP to the testbed
         assert answer.status == 200
 
 
@@ -246,7 +291,7 @@ def test_what_is_written_in_parts_has_the_checksum_of_the_full_object(testbed: R
             request = urllib.request.Request(
                 f"{testbed.s3_endpoint}/data/{key}", method="HEAD", headers={"x-amz-checksum-mode": "ENABLED"}
             )
-            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  # plain HTTP to the testbed
+            with urllib.request.urlopen(request, timeout=30) as answer:  # plain HTTP to the testbed
                 assert answer.headers["x-amz-checksum-type"] == "FULL_OBJECT"
                 assert answer.headers[f"x-amz-checksum-{name}"] == ALGORITHMS[name].text_of(LARGE)
     finally:
