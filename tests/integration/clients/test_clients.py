@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 from collections import Counter
@@ -19,6 +20,10 @@ from bucketbench.errors import UsageError
 
 CASES = cases()
 REMOTE = [case for case in CASES if not case.is_local]
+
+
+# One fork server for all tests, which has what every worker imports: as JobLoader does it.
+multiprocessing.get_context("forkserver").set_forkserver_preload(["torch.utils.data"])
 
 
 def each(found: list[Case]) -> pytest.MarkDecorator:
