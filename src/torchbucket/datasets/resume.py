@@ -156,7 +156,13 @@ class EpochState:
                 )
 
 
-def merge_states(states: object, *, batch_size: int | None = None) -> StateDict:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Batches:
+    size: int | None
+    drop_last: bool
+
+
+def merge_states(states: object, *, batch_size: int | None = None, drop_last: bool = False) -> StateDict:
     """Join the states of all ranks and workers into one that any number of ranks and workers can go on from.
 
     The data set or the sampler loads the result (``load_state_dict``) before its loader is made. What no reader
@@ -168,6 +174,7 @@ def merge_states(states: object, *, batch_size: int | None = None) -> StateDict:
             lists and dictionaries: those of torchdata's ``StatefulDataLoader`` are searched for what they hold.
         batch_size: the loaders'; needed where ``snapshot_every_n_steps`` is more than 1, since a loader then notes how
             many batches it yielded since its last snapshot.
+        drop_last: the loaders'; for the same reason.
 
     Raises:
         ConfigError: no state is there, one of a rank or worker is missing, or they are of different data sets, epochs
@@ -178,7 +185,7 @@ def merge_states(states: object, *, batch_size: int | None = None) -> StateDict:
     states = list(states) if isinstance(states, Iterator) else states
     if shards := list(tar_states_in(states)):
         return merge_tar_states(shards)
-    found = list(_found(states, batch_size))
+    found = list(_found(states, _Batches(size=batch_size, drop_last=drop_last)))
     if not found:
         raise ConfigError(
             "merge_states found no state of a torchbucket data set or sampler; give it the state_dict() of every "
@@ -280,26 +287,24 @@ def _stage(states: list[EpochState]) -> Stage | None:
     return tuple(stage)
 
 
-def _found(states: object, batch_size: int | None) -> Iterator[EpochState]:
+def _found(states: object, batches: _Batches) -> Iterator[EpochState]:
     """The states inside any nesting; what a loader yielded since its snapshot is counted as consumed."""
     if isinstance(states, Mapping):
         if _MARK in states:
             yield EpochState.from_dict(states)
             return
-        inner = [state for value in states.values() for state in _found(value, batch_size)]
+        inner = [state for value in states.values() for state in _found(value, batches)]
         steps = states.get(_STEPS_SINCE, 0)
-        yield from _advanced(inner, steps, states[_SNAPSHOT], batch_size) if steps and inner else inner
+        yield from _advanced(inner, steps, states[_SNAPSHOT], batches) if steps and inner else inner
     elif isinstance(states, Iterable) and not isinstance(states, str | bytes):
         for value in states:
-            yield from _found(value, batch_size)
+            yield from _found(value, batches)
 
 
-def _advanced(
-    states: list[EpochState], batches: int, snapshot: Mapping[str, Any], batch_size: int | None
-) -> list[EpochState]:
-    if batch_size is None:
+def _advanced(states: list[EpochState], steps: int, snapshot: Mapping[str, Any], batches: _Batches) -> list[EpochState]:
+    if batches.size is None:
         raise ConfigError(
-            f"a loader yielded {batches} batches since its last snapshot (snapshot_every_n_steps is more than 1), and "
+            f"a loader yielded {steps} batches since its last snapshot (snapshot_every_n_steps is more than 1), and "
             "its state does not say how long they were: give merge_states the loader's batch_size"
         )
     by_worker = {state.shard.worker: state for state in states if state.shard is not None}
@@ -307,8 +312,9 @@ def _advanced(
     shares = [len(state.opened().share(state.shard)) for state in ordered if state.shard is not None]
     consumed = consumed_after(
         shares,
-        batches,
-        batch_size,
+        steps,
+        batches.size,
+        drop_last=batches.drop_last,
         consumed=[state.consumed for state in ordered],
         first=(snapshot[_LAST_WORKER] + 1) % len(ordered),
     )

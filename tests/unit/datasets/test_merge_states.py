@@ -126,6 +126,14 @@ def test_batches_since_the_last_snapshot_count_as_consumed():
     assert merge_states(loader_state(3, last_worker=1), batch_size=3)["stages"] == [[[10, 5]]]
 
 
+def test_short_batches_that_loaders_drop_are_passed_over():
+    """The first worker has two samples left of ten, too few for a batch of three; the second takes all turns."""
+    state_dict = loader_state(3)
+    state_dict["_snapshot"]["_worker_snapshots"]["worker_0"]["consumed"] = 8
+    state_dict["_snapshot"]["_worker_snapshots"]["worker_1"]["consumed"] = 1
+    assert merge_states(state_dict, batch_size=3, drop_last=True)["stages"] == [[[8, 10]]]
+
+
 def test_without_the_batch_size_they_cannot_be_counted():
     with pytest.raises(ConfigError, match=r"yielded 3 batches since its last snapshot.*batch_size"):
         merge_states(loader_state(3))
