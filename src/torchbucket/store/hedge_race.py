@@ -7,6 +7,7 @@ calls of libcurl. So nothing is written into the target of a read that is done, 
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from torchbucket.store.hedging import HedgePolicy
 from torchbucket.store.operation import Again, HedgedOperation, Operation
 
 __all__ = ["Hedges", "Race"]
+
+_log = logging.getLogger("torchbucket.transport")
 
 # Bodies are looked at for a stand-still once in so long, an eighth of the shortest that counts.
 _LOOK_S: Final = 0.25
@@ -198,7 +201,11 @@ class Hedges:
         assert isinstance(operation, HedgedOperation)
         if strained or operation.dropped or operation.race is not None or not self._policy.take():
             return None
-        twin: Operation[Any] | None = operation.twin()
+        try:
+            twin: Operation[Any] | None = operation.twin()
+        except Exception:  # noqa: BLE001  # the first request goes on; this must not end the loop
+            _log.exception("%s %s: no second request could be made", operation.name, operation.uri)
+            return None
         if twin is not None:
             twin.deadline_s = operation.deadline_s
             twin.begun = True  # Nobody waits for its future.
