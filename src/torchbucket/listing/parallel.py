@@ -89,6 +89,7 @@ class _Ranges:
         self._middles = {True: 0, False: 0}
         self._found: list[tuple[str, str, Block | None]] = []
         self._witnesses: list[str] = []
+        self._second_look: Future[ListedPage] | None = None
 
     def run(self) -> list[Block]:
         """List everything; see ``list_ranges``."""
@@ -99,14 +100,15 @@ class _Ranges:
                 if self._active.pop(part, None) is not None:
                     self._take(part, future.result())
                     self._split()
+            self._hear_witnesses()
         finally:
             for future in self._active.values():
                 future.cancel()
-        self._found.sort(key=lambda found: found[0])
+            if self._second_look is not None:
+                self._second_look.cancel()
         for (_, last, _), (first, _, _) in pairwise(self._found):
             if first <= last:
                 raise self._wrong(f"{first!r} came twice, or after {last!r}")
-        self._hear_witnesses()
         return [block for _, _, block in self._found if block is not None]
 
     def _ask(self, part: _Range) -> None:
@@ -142,6 +144,9 @@ class _Ranges:
             part.first, part.last, part.spelling = keys[0], keys[mine - 1], None
         if page.complete or mine < len(keys) or (part.stop is not None and page.resume_after >= part.stop):
             return
+        if self._second_look is None:
+            # Nothing comes before the first page that would tell that it is not the first: look twice.
+            self._second_look = self._store.submit_list_page(self._prefix)
         part.pages += 1
         part.after = page.resume_after
         part.overlap.advance(answer)
@@ -149,7 +154,10 @@ class _Ranges:
         self._ask(part)
 
     def _hear_witnesses(self) -> None:
-        """Hold the first key after each split, which the range before it has seen, against the range after it."""
+        """Hold the first key of all, and after each split, as one page has it against the page that must have it."""
+        self._found.sort(key=lambda found: found[0])
+        if self._second_look is not None:
+            self._witnesses += self._second_look.result().keys[:1]
         for key in self._witnesses:
             place = bisect_right(self._found, key, key=lambda found: found[0]) - 1
             if place < 0 or self._found[place][1] < key:
@@ -277,8 +285,8 @@ def list_ranges(
     """List what is under a prefix by pages of several ranges of keys at once.
 
     The first page is asked for alone. Where it is not the last, idle requests split the range with most pages left, at
-    a key guessed from the names seen. A listing of n pages takes at most ``n + n // 16 + EXTRA_REQUESTS +
-    2 * requests_in_flight`` requests, and of few pages at most four for each.
+    a key guessed from the names seen. Names that fill n pages, of which each but the first repeats one name, take at
+    most ``n + n // 16 + EXTRA_REQUESTS + requests_in_flight`` requests.
 
     Args:
         store: where to list.
