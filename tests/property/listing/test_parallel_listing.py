@@ -1,0 +1,106 @@
+"""A listing by ranges is complete, sorted and free of duplicates for any names, and splits them where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_store import SimulatedStore, names_of_every_kind
+
+from torchbucket import StoreConfig
+from torchbucket.listing import list_objects, parallel
+from torchbucket.store import open_store
+
+IN_FLIGHT = 16
+COUNT = 4_000
+PAGE = 40
+KINDS = names_of_every_kind(COUNT)
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
+NARROW = st.text(st.sampled_from("a./\x01\ud7ff\ue000\U0010ffff"), max_size=8)
+STEMS = st.one_of(st.just(""), st.just("p" * 200), TEXT, NARROW)
+NAMES = st.builds(
+    lambda stem, rest: [stem + name for name in rest],
+    STEMS,
+    st.lists(st.one_of(TEXT, NARROW, st.integers(0, 999).map(str)), max_size=120),
+)
+
+
+def listed(names: Iterable[str], prefix: str = "", *, page: int, seed: int | None = None) -> SimulatedStore:
+    """List the names in simulated time, and check the result and the number of requests."""
+    store = SimulatedStore(names, page=page, seed=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "SimpleQueue", store.queue)
+        listing = list_objects(store, prefix, requests_in_flight=IN_FLIGHT)  # type: ignore[arg-type]  # its listing half
+    wanted = [name for name in store.names if name.startswith(prefix)]
+    assert list(listing.keys) == wanted
+    assert listing.sizes_bytes.tolist() == [len(name) for name in wanted]
+    assert store.most_in_flight <= IN_FLIGHT + parallel.EXTRA_REQUESTS  # those given up may still be on their way
+    if len(wanted) <= page:
+        assert store.requests == 1
+    if page > 1:
+        pages = 1 + max(0, -(-(len(wanted) - page) // (page - 1)))
+        assert store.requests <= pages + pages // 16 + parallel.EXTRA_REQUESTS + IN_FLIGHT
+    return store
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(
+    st.lists(NAMES, min_size=1, max_size=3),
+    st.data(),
+    st.integers(1, 9),
+    st.one_of(st.none(), st.integers(0, 1000)),
+)
+def test_any_names_are_listed_once_in_order(groups, data, page, seed):
+    names = [name for group in groups for name in group if name]
+    prefix = data.draw(st.one_of(st.just(""), TEXT, st.sampled_from(names or [""]).map(lambda name: name[:3])))
+    listed(names, prefix, page=page, seed=seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_requests_share_the_work_whatever_names_are_like(kind):
+    store = listed(KINDS[kind], page=PAGE)
+    pages = -(-len(store.names) // PAGE)
+    # Sixteen at once would be sixteen times as fast as one; some of the way is needed to find where names are.
+    assert store.time <= pages / 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_may_come_in_any_order(kind):
+    for seed in range(3):
+        listed(KINDS[kind][:1500], page=30, seed=seed)
+
+
+def test_few_pages_take_no_longer_than_one_after_another():
+    for count, longest in ((40, 1), (41, 2), (75, 2), (120, 4)):
+        store = listed([f"t/{i:06}" for i in range(count)], "t/", page=40)
+        assert store.time <= longest
+        assert store.requests <= 4 * longest
+
+
+def test_one_request_at_a_time_is_a_plain_listing():
+    store = SimulatedStore(KINDS["hexadecimal"], page=1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "SimpleQueue", store.queue)
+        listing = list_objects(store, requests_in_flight=1)  # type: ignore[arg-type]  # as above
+    assert list(listing.keys) == store.names
+    assert store.requests == 5  # 4,000 names, of which each page but the first repeats one
+    assert store.most_in_flight == 1
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(NAMES, st.integers(1, 7), st.data())
+def test_a_store_in_memory_agrees_with_its_plain_listing(names, page, data):
+    store = open_store(f"memory://agree-{data.draw(st.uuids())}", StoreConfig(list_page_size=page))
+    for name in filter(None, names):
+        store.write(name, b"x" * (len(name) % 7))
+    prefix = data.draw(st.sampled_from(["", *(name[:2] for name in names)]))
+    infos = list(store.list(prefix))
+    listing = list_objects(store, prefix, versions=True)
+    assert list(listing.keys) == [info.key for info in infos]
+    assert listing.sizes_bytes.tolist() == [info.size_bytes for info in infos]
+    assert [listing.version(position) for position in range(len(listing))] == [info.version for info in infos]
+    kept = list_objects(store, prefix, select=lambda info: info.size_bytes > 2)
+    assert list(kept.keys) == [info.key for info in infos if info.size_bytes > 2]
