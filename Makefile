@@ -32,6 +32,7 @@ docs:
 
 bench-smoke:
 	./utils/run_dataset_benchmarks.sh client=torchbucket-map,boto3 'repeat=range(1)' data.num_samples=64
+	./utils/run_listing_benchmarks.sh client=torchbucket,boto3 'repeat=range(1)' names.count=3k
 
 bench-engines: environment
 	$(python) utils/measure_engines.py
@@ -43,6 +44,6 @@ bench-testbed: environment
 constraints:
 	rm -rf .venv-constraints && python3 -m venv .venv-constraints
 	.venv-constraints/bin/pip install "$$(grep '^torch==' constraints.txt)"
-	.venv-constraints/bin/pip install -e '.[dev,lightning,gcs]'
+	.venv-constraints/bin/pip install -e '.[dev]'
 	{ grep '^#' constraints.txt; .venv-constraints/bin/pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf .venv-constraints
