@@ -23,6 +23,20 @@ def shard(keys: list[str], sizes: list[int]) -> bytes:
     return body.getvalue()
 
 
+def entry(name: bytes, content: bytes = b"", *, kind: bytes = b"0", magic: bytes = b"ustar\x0000", **fields) -> bytes:
+    """One header, as POSIX has it, and its content; ``fields`` replaces single ones by their offset's name."""
+    block = bytearray(512)
+    block[0:100] = name.ljust(100, b"\0")
+    block[100:108] = b"0000644\0"
+    block[124:136] = fields.get("size", b"%011o\0" % len(content))
+    block[156:157] = kind
+    block[257:265] = magic
+    block[345:500] = fields.get("prefix", b"").ljust(155, b"\0")
+    block[148:156] = b" " * 8
+    block[148:156] = fields.get("checksum", b"%06o\0 " % sum(block))
+    return bytes(block) + content + bytes(-len(content) % 512)
+
+
 def fill(uri: str, counts: list[int], *, largest: int = 3000, seed: int = 1) -> list[str]:
     """Write a shard of so many samples for each count under a bucket's root; return the samples' keys in order."""
     draw = random.Random(seed)

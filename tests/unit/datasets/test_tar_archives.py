@@ -9,6 +9,7 @@ import random
 import tarfile
 
 import pytest
+from tar_shards import entry
 
 from torchbucket import ArchiveError, TarDataset, TarSample
 from torchbucket.store import open_store
@@ -29,20 +30,6 @@ def archive(*members: tuple[str, bytes] | tarfile.TarInfo, form: int = tarfile.P
                 info.size = len(member[1])
                 writer.addfile(info, io.BytesIO(member[1]))
     return body.getvalue()
-
-
-def entry(name: bytes, content: bytes = b"", *, kind: bytes = b"0", magic: bytes = b"ustar\x0000", **fields) -> bytes:
-    """One header, as POSIX has it, and its content; ``fields`` replaces single ones by their offset's name."""
-    block = bytearray(512)
-    block[0:100] = name.ljust(100, b"\0")
-    block[100:108] = b"0000644\0"
-    block[124:136] = fields.get("size", b"%011o\0" % len(content))
-    block[156:157] = kind
-    block[257:265] = magic
-    block[345:500] = fields.get("prefix", b"").ljust(155, b"\0")
-    block[148:156] = b" " * 8
-    block[148:156] = fields.get("checksum", b"%06o\0 " % sum(block))
-    return bytes(block) + content + bytes(-len(content) % 512)
 
 
 def samples(body: bytes, **options) -> list:

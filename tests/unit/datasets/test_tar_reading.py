@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tar_shards import key_of, shard
+from tar_shards import entry, key_of, shard
 
+import torchbucket.datasets.tar.scan
 from torchbucket import ConfigError, ObjectChangedError, TarDataset, TransportError, TruncatedError, expand_braces
+from torchbucket.datasets.tar.header import parse_header
 
 MIB = 1 << 20
 
@@ -203,3 +205,25 @@ def test_endless_patterns_are_refused():
     for pattern in ("{0..99999999999}", "{0..9999}{0..9999}"):
         with pytest.raises(ConfigError, match="stands for more than 10000000 names"):
             expand_braces(pattern)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"{number:03}" for number in range(300)],  # none belongs to a sample
+        ["0.first", *(f"0.{number:03}" for number in range(299))],  # all are of one
+    ],
+)
+def test_each_header_is_read_about_once_however_many_ranges_a_sample_takes(scripted, monkeypatch, names):
+    body = b"".join(entry(name.encode(), bytes(20_000)) for name in names) + bytes(1024)
+    store = scripted({"0.tar": body})
+    parsed = []
+    monkeypatch.setattr(
+        torchbucket.datasets.tar.scan,
+        "parse_header",
+        lambda block, **place: parsed.append(place["offset"]) or parse_header(block, **place),
+    )
+    dataset = TarDataset.from_prefix("memory://scripted/", transform=len, prefetch_bytes=MIB)
+    assert list(dataset) == [len(names)] * names[0].startswith("0.")
+    assert len(store.requests) > 40
+    assert len(parsed) <= len(names) + len(store.requests)

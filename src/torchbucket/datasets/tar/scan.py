@@ -58,6 +58,7 @@ class ShardScan:
         self._extensions = extensions
         self._position = place.start
         self._members: dict[int, _Member | None] = {}  # of the current sample and the one after it, by offset
+        self._contents: dict[int, bytes | memoryview] = {}  # of the current sample's members, by the same
         self._last: TarSample | None = None
         self._end: int | None = None  # where the mark of the end is, or the piece's stop, once it was met
 
@@ -93,7 +94,12 @@ class ShardScan:
         start = offset = self._position
         key = ""
         while (member := self._member(offset)) is not None:
-            if member.key:
+            if not member.key and not key:
+                # Before a sample: nobody will ask for it again.
+                start = self._position = member.stop
+                self._members.clear()
+                self._held.drop_before(start)
+            elif member.key:
                 if key and member.key != key:
                     break
                 key = member.key
@@ -105,14 +111,21 @@ class ShardScan:
                     )
                 names.add(member.extension)
                 if self._extensions is None or member.extension in self._extensions:
-                    fields[member.extension] = self._held.take(member.data_start, member.data_start + member.size_bytes)
+                    fields[member.extension] = self._content(offset, member)
             offset = member.stop
         self._position = offset
         self._members = {offset: member} if member is not None else {}
+        self._contents.clear()
         self._held.drop_before(offset)
         place = Place(self._shard, start, offset, self.version)
         sample = TarSample(key, self._uri, fields, place) if fields else None
         return sample, offset if member is None else None
+
+    def _content(self, offset: int, member: _Member) -> bytes | memoryview:
+        # Kept while the sample's other members arrive, since it may have been joined of many pieces.
+        if offset not in self._contents:
+            self._contents[offset] = self._held.take(member.data_start, member.data_start + member.size_bytes)
+        return self._contents[offset]
 
     def _member(self, offset: int) -> _Member | None:
         """The member whose headers begin at ``offset``; None at the end."""
