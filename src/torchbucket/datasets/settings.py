@@ -47,7 +47,8 @@ class MapSettings:
     Args:
         config: how to reach the bucket; None means ``StoreConfig()``.
         fetch: ``"whole"`` fetches every object, concurrently with the rest of its batch, before ``transform`` runs;
-            ``"lazy"`` fetches the ranges that ``transform`` reads, when it does, for a small part of large objects.
+            ``"lazy"`` fetches the ranges that ``transform`` reads, when it does, for a small part of large objects;
+            ``Compose(…)`` has Cloud Storage join small objects of a batch, and reads them as one.
         prefetch_bytes: bound on the bodies of one batch that wait for ``transform``; those beyond it are fetched as the
             first ones are consumed.
         pin_versions: read every object in the version that the listing or manifest has; one that was overwritten since
@@ -79,7 +80,8 @@ class IterableSettings:
     Args:
         config: how to reach the bucket; None means ``StoreConfig()``.
         fetch: ``"whole"`` fetches objects ahead, before ``transform`` runs; ``"lazy"`` fetches the ranges that
-            ``transform`` reads, when it does, for a small part of large objects.
+            ``transform`` reads, when it does, for a small part of large objects; ``Compose(…)`` has Cloud Storage join
+            small neighbours, and reads them as one.
         prefetch_bytes: bound, for each iterator (so for each worker), on the bodies fetched ahead. An object that is
             larger is read alone.
         prefetch_objects: bound on their number.
