@@ -91,6 +91,8 @@ class LargeRead:
         self._left = 0
         self._error: BaseException | None = None
         self._checksum: Checksum | None = None
+        # Whether it is to be asked for, because ranges do not tell it.
+        self._ask = dialect.verifies and not dialect.ranges_tell_checksum
         self._sums = PartSums(most_fetches)
         self.future = _LargeFuture(self)
 
@@ -103,7 +105,8 @@ class LargeRead:
             if self._stop is not None:
                 first_stop = min(first_stop, self._stop)
             # Asked for without a range, an object tells its checksum, and a small one is all there.
-            whole = self._start == 0 and self._stop is None and self._asks_for_checksum
+            whole = self._start == 0 and self._stop is None and self._ask
+            self._ask = self._ask and not whole
             first = self._range(self._start, first_stop, self._target, whole=whole)
             self._operations.append(first)
             first.future.add_done_callback(self._first_done)
@@ -115,11 +118,6 @@ class LargeRead:
         if self._error is None:
             self._error = error
         self._transport.drop(self._operations)
-
-    @property
-    def _asks_for_checksum(self) -> bool:
-        """Whether ranges do not tell the checksum that is to be known."""
-        return self._dialect.verifies and not self._dialect.ranges_tell_checksum
 
     def _learn(self, checksum: Checksum) -> None:
         self._checksum = checksum
@@ -165,10 +163,10 @@ class LargeRead:
             self._buffer = fit(self._target, length)
         if self._start == 0 and stop == size_bytes and self._dialect.verifies:
             self._sums.expect(range(0, stop, self._part_size_bytes), stop)
-        self._fetch(range(start, stop, self._part_size_bytes), ask=self._checksum is None)
+        self._fetch(range(start, stop, self._part_size_bytes))
 
-    def _fetch(self, starts: Sequence[int], *, ask: bool = False) -> None:
-        """Fetch the parts that begin there; with ``ask`` the checksum, too, where one is needed and not told."""
+    def _fetch(self, starts: Sequence[int]) -> None:
+        """Fetch the parts that begin there and, where it is needed and was not asked for yet, the checksum."""
         assert self._buffer is not None
         stop, whole = self._start + len(self._buffer), memoryview(self._buffer)
         parts: list[Operation[Any]] = []
@@ -177,7 +175,8 @@ class LargeRead:
             part = self._range(first, last, whole[first - self._start : last - self._start])
             part.future.add_done_callback(partial(self._part_done, first))
             parts.append(part)
-        if ask and self._sums.expected and self._asks_for_checksum:
+        if self._ask and self._sums.expected:
+            self._ask = False
             query = ChecksumQuery(self._dialect, self._key, version=self._version)
             query.future.add_done_callback(self._asked)
             parts.append(query)

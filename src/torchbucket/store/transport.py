@@ -39,8 +39,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger("torchbucket.transport")
 
-# Source: measured on loopback, docs/decisions/0001-transport-engine.md. What is received is copied on from a buffer that
-# fits into the second-level cache; for what is sent a larger one means fewer system calls.
+# Source: measured on loopback, docs/decisions/0001-transport-engine.md. What is received is copied on from a buffer
+# that fits into the second-level cache; for what is sent a larger one means fewer system calls.
 _RECEIVE_BUFFER_BYTES: Final = 128 << 10
 _SEND_BUFFER_BYTES: Final = 2 << 20  # the most that libcurl takes; source: CURLOPT_UPLOAD_BUFFERSIZE
 

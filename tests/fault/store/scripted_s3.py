@@ -60,6 +60,7 @@ class ScriptedS3:
         self.pages: list[bytes] = []
         self.connections = 0
         self.ignores_ranges = False
+        self.omits_length = False  # and ends each answer by ending the connection
         self._done = threading.Event()
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -125,8 +126,11 @@ class ScriptedS3:
         cut = next((limit for limit in limits if limit is not None), None)
         if cut != -1:
             length = headers.pop("content-length", str(len(body)))
-            connection.sendall(_head(status, {**headers, "content-length": length}))
+            lengths = {} if self.omits_length else {"content-length": length}
+            connection.sendall(_head(status, {**headers, **lengths}))
             connection.sendall(body if cut is None else body[:cut])
+            if self.omits_length:
+                return False
         if cut is None:
             return True
         assert fault is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import pickle
 import random
 import urllib.request
@@ -11,10 +12,10 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from scripted_s3 import ScriptedS3
+from scripted_s3 import Fault, ScriptedS3
 
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
-from torchbucket import ChecksumError, ConfigError
+from torchbucket import ChecksumError, ConfigError, ObjectChangedError, PermissionDeniedError, TransportError
 from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
 from torchbucket.store import RequestRecord, Store, open_store
 from torchbucket.store.checksums import ALGORITHMS
@@ -334,7 +335,10 @@ def test_what_is_no_checksum_of_the_full_object_proves_nothing(
     keep(server, "large", LARGE, **headers)
     subject = opened()
     assert subject.read("small").data == SMALL
+    assert subject.read("large").data == LARGE
+    assert server.count("head_object") == 0  # The answer to a GET without a range has told that there is none.
     assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert server.count("head_object") == 1
 
 
 def test_a_wrong_stored_checksum_is_named(server: ScriptedS3, opened: Opened) -> None:
@@ -360,3 +364,78 @@ def test_a_digest_of_a_large_object_accuses_no_range(server: ScriptedS3, opened:
 def test_the_checksum_of_a_part_that_fits_a_range_is_left_alone(server: ScriptedS3, opened: Opened) -> None:
     keep(server, "small", SMALL, x_amz_checksum_crc32=crc32(b"another"))
     assert opened().read("small", start=0, stop=len(SMALL)).data == SMALL
+
+
+def test_a_checksum_that_is_refused_says_how_to_do_without(server: ScriptedS3, opened: Opened) -> None:
+    keep(server, "large", LARGE)
+    server.faults["head_object"].append(Fault(status=403))
+    with pytest.raises(PermissionDeniedError, match="verify_checksums=False"):
+        opened().submit_read("large", size_bytes=len(LARGE)).result(60)
+    server.faults["head_object"].append(Fault(status=403))
+    assert opened(verify_checksums=False).submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+
+
+def test_the_question_for_the_checksum_is_asked_again_and_of_one_version(server: ScriptedS3, opened: Opened) -> None:
+    keep(server, "large", LARGE, x_amz_checksum_crc32=crc32(LARGE))
+    server.faults["head_object"] += [Fault(status=503), Fault(reset_after=-1)]
+    assert opened().submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    tag = f'"{hashlib.md5(LARGE).hexdigest()}"'
+    assert opened().submit_read("large", size_bytes=len(LARGE), version=tag).result(60).data == LARGE
+    assert server.of("head_object")[-1].headers["if-match"] == tag
+    with pytest.raises(ObjectChangedError):
+        opened().submit_read("large", size_bytes=len(LARGE), version='"other"').result(60)
+
+
+def test_an_object_that_is_overwritten_before_its_checksum_is_told_is_never_mixed(
+    server: ScriptedS3, opened: Opened
+) -> None:
+    keep(server, "large", LARGE)
+    server.faults["head_object"].append(Fault(replace_object=LARGE[::-1]))
+    with pytest.raises(ObjectChangedError):
+        opened(concurrency=1).submit_read("large", size_bytes=len(LARGE)).result(60)
+
+
+def test_an_upload_names_the_checksum_of_its_object(server: ScriptedS3, opened: Opened) -> None:
+    opened().write("large", LARGE)
+    begun, done = server.of("begin_upload")[0].headers, server.of("complete_upload")[0].headers
+    assert (begun["x-amz-checksum-algorithm"], begun["x-amz-checksum-type"]) == ("CRC64NVME", "FULL_OBJECT")
+    assert done["x-amz-checksum-crc64nvme"] == ALGORITHMS["crc64nvme"].text_of(LARGE)
+    opened(upload_checksum="crc32c").write("large", LARGE)
+    done = server.of("complete_upload")[1].headers
+    assert "x-amz-checksum-crc32c" not in done  # a service from before 2025 would compare it with that of the parts'
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "raises"),
+    [("FULL_OBJECT", True, False), ("FULL_OBJECT", False, True), ("COMPOSITE", False, False), (None, False, False)],
+)
+def test_an_upload_that_became_another_object_is_named(
+    server: ScriptedS3, opened: Opened, kind: str | None, right: bool, raises: bool
+) -> None:
+    text = ALGORITHMS["crc64nvme"].text_of(LARGE if right else b"another")
+    said = f"<ChecksumCRC64NVME>{text}</ChecksumCRC64NVME>" + (f"<ChecksumType>{kind}</ChecksumType>" if kind else "")
+    body = f'<CompleteMultipartUploadResult><ETag>"t-5"</ETag>{said}</CompleteMultipartUploadResult>'
+    server.faults["complete_upload"].append(Fault(status=200, body=body.encode(), applied=True))
+    if not raises:
+        assert opened().write("large", LARGE).version == '"t-5"'
+        return
+    with pytest.raises(ChecksumError, match="write it anew") as caught:
+        opened().write("large", LARGE)
+    assert (caught.value.expected, caught.value.computed) == (ALGORITHMS["crc64nvme"].text_of(LARGE), text)
+
+
+@pytest.mark.parametrize("into", [True, False], ids=["into", "own-memory"])
+def test_an_answer_without_a_length_is_not_trusted(server: ScriptedS3, opened: Opened, into: bool) -> None:
+    keep(server, "small", SMALL)
+    server.omits_length = True
+    target = memoryview(bytearray(len(SMALL))) if into else None
+    with pytest.raises(TransportError, match="does not tell its length"):
+        opened(retry=RetryConfig(initial_s=0.001, max_attempts=2)).submit_read("small", into=target).result(60)
+
+
+def test_a_server_that_ignores_ranges_is_cut_short(server: ScriptedS3, opened: Opened) -> None:
+    keep(server, "large", LARGE)
+    server.ignores_ranges = True
+    target = memoryview(bytearray(1000))
+    assert opened().submit_read("large", start=5, stop=1005, into=target).result(60).data == LARGE[5:1005]
+    assert opened().submit_read("large", start=5, stop=1005).result(60).data == LARGE[5:1005]

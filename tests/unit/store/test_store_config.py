@@ -34,6 +34,9 @@ WRONG = [
     ("list_retry", {"max_attempts": 3}),
     ("connect_timeout_s", 0),
     ("stall_timeout_s", 0.5),
+    ("verify_checksums", 1),
+    ("upload_checksum", "md5"),
+    ("upload_checksum", None),
     ("ca_bundle", "/no/such/file.pem"),
 ]
 
