@@ -179,7 +179,7 @@ class LargeRead:
             self._ask = False
             query = ChecksumQuery(self._dialect, self._key, version=self._version)
             query.future.add_done_callback(self._asked)
-            parts.append(query)
+            parts.insert(0, query)  # Known early, it lets each part be summed as it arrives.
         self._operations, self._left = parts, len(parts)
         self._transport.submit(parts)
 
