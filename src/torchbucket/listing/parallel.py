@@ -79,7 +79,7 @@ class _Ranges:
         self._in_flight = in_flight
         self._keep = keep
         self._space = KeySpace(prefix)
-        self._answers: SimpleQueue[tuple[_Range, Future[ListedPage]]] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[_Range | None, Future[ListedPage]]] = SimpleQueue()
         self._active: dict[_Range, Future[ListedPage]] = {}
         self._largest_page = 0
         self._asked = 0
@@ -89,17 +89,22 @@ class _Ranges:
         self._middles = {True: 0, False: 0}
         self._found: list[tuple[str, str, Block | None]] = []
         self._witnesses: list[str] = []
+        self._look_due = False
         self._second_look: Future[ListedPage] | None = None
 
     def run(self) -> list[Block]:
         """List everything; see ``list_ranges``."""
         try:
             self._ask(_Range(after="", stop=None, overlap=Overlap("")))
-            while self._active:
+            while self._active or self._second_look is not None:
                 part, future = self._answers.get()
-                if self._active.pop(part, None) is not None:
+                if part is None:
+                    self._second_look = None
+                    self._witnesses += future.result().keys[:1]
+                elif self._active.pop(part, None) is not None:
                     self._take(part, future.result())
-                    self._split()
+                self._look_again()
+                self._split()
             self._hear_witnesses()
         finally:
             for future in self._active.values():
@@ -144,20 +149,29 @@ class _Ranges:
             part.first, part.last, part.spelling = keys[0], keys[mine - 1], None
         if page.complete or mine < len(keys) or (part.stop is not None and page.resume_after >= part.stop):
             return
-        if self._second_look is None:
-            # Nothing comes before the first page that would tell that it is not the first: look twice.
-            self._second_look = self._store.submit_list_page(self._prefix)
+        if self._arrived == 1:
+            self._look_due = True
         part.pages += 1
         part.after = page.resume_after
         part.overlap.advance(answer)
         part.guess = None
         self._ask(part)
 
+    def _look_again(self) -> None:
+        """Ask for the first of several pages twice: none comes before it that would tell that it is not the first."""
+        if self._look_due and self._idle() > 0:
+            self._look_due = False
+            self._second_look = self._store.submit_list_page(self._prefix)
+            self._second_look.add_done_callback(lambda done: self._answers.put((None, done)))
+
+    def _idle(self) -> int:
+        """How many more requests may be on their way."""
+        slots = min(self._in_flight, 1 + _GROWTH * self._arrived)
+        return slots - len(self._active) - (self._second_look is not None)
+
     def _hear_witnesses(self) -> None:
         """Hold the first key of all, and after each split, as one page has it against the page that must have it."""
         self._found.sort(key=lambda found: found[0])
-        if self._second_look is not None:
-            self._witnesses += self._second_look.result().keys[:1]
         for key in self._witnesses:
             place = bisect_right(self._found, key, key=lambda found: found[0]) - 1
             if place < 0 or self._found[place][1] < key:
@@ -187,8 +201,7 @@ class _Ranges:
 
     def _split(self) -> None:
         """Give idle requests a share of the ranges that have most left."""
-        slots = min(self._in_flight, 1 + _GROWTH * self._arrived)
-        while self._active and len(self._active) < slots:
+        while self._active and self._idle() > 0:
             if self._asked - self._whole - len(self._active) >= EXTRA_REQUESTS + self._whole // 16:
                 return
             for part in sorted(self._active, key=self._pages_left, reverse=True):
@@ -286,7 +299,7 @@ def list_ranges(
 
     The first page is asked for alone. Where it is not the last, idle requests split the range with most pages left, at
     a key guessed from the names seen. Names that fill n pages, of which each but the first repeats one name, take at
-    most ``n + n // 16 + EXTRA_REQUESTS + requests_in_flight`` requests.
+    most ``n + n // 16 + EXTRA_REQUESTS + requests_in_flight + 1`` requests, the one to look at the first page twice.
 
     Args:
         store: where to list.

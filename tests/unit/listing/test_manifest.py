@@ -134,7 +134,7 @@ def test_wrong_arguments_say_what_is_expected():
     with pytest.raises(ConfigError, match="bucket or directory"):
         Manifest(root=ObjectURI.parse("s3://b/k"), prefix="", made_at=MADE_AT, listing=Listing.of_keys([]))
     with pytest.raises(ConfigError, match="time zone"):
-        Manifest(root=ROOT, prefix="", made_at=datetime(2026, 1, 1), listing=Listing.of_keys([]))  # noqa: DTZ001  # meant
+        Manifest(root=ROOT, prefix="", made_at=datetime(2026, 1, 1), listing=Listing.of_keys([]))
 
 
 def test_pyarrow_is_loaded_when_used_and_named_when_missing():
