@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchbucket.errors import ConfigError, UnsupportedError
+from torchbucket.errors import ConfigError
 from torchbucket.store import open_store
 from torchbucket.uri import ObjectURI, key_bytes
 
@@ -76,6 +76,6 @@ def test_opening_an_object_as_a_store_says_what_to_do() -> None:
     assert open_store("file:///data").uri == open_store("file:///data/").uri == "file:///data"
 
 
-def test_gcs_is_announced() -> None:
-    with pytest.raises(UnsupportedError, match="GCS store"):
-        open_store("gs://bucket")
+def test_each_scheme_has_its_store() -> None:
+    for uri in ("s3://bucket", "gs://bucket", "memory://bucket", "file:///data"):
+        assert open_store(uri).uri == uri
