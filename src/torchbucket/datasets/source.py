@@ -93,9 +93,11 @@ class ObjectSource:
         def counted(info: ObjectInfo) -> bool:
             nonlocal seen
             seen += 1
-            return select is None or select(info)
+            assert select is not None
+            return select(info)
 
-        listing = list_objects(store, location.key, select=counted, versions=versions)
+        # No object is described one by one where nobody looks at it.
+        listing = list_objects(store, location.key, select=None if select is None else counted, versions=versions)
         if not listing and not allow_empty:
             nothing = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')"
             raise _nothing_found(str(location), nothing, seen)
