@@ -49,7 +49,12 @@ class Block:
         cut = len(shared)
         parts = [key[cut:] for key in keys]
         text = "".join(parts)
-        blob = key_bytes(text)
+        try:
+            blob = text.encode()
+        except UnicodeEncodeError:
+            for key in keys:
+                key_bytes(key)  # Says which one it is.
+            raise
         # In plain ASCII a character is a byte, and counting characters is ten times as fast as encoding each name.
         lengths = map(len, parts) if len(blob) == len(text) else (len(part.encode()) for part in parts)
         return cls(

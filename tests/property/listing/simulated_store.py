@@ -107,7 +107,7 @@ def names_of_every_kind(count: int, seed: int = 0) -> dict[str, list[str]]:
             "".join(draw.choice("a.") for _ in range(draw.randint(1, 60))) for _ in range(count)
         ],
         "one script": texts(script, 6),
-        "a script in turn": [f"{chr(0x4E00 + i % (count // 5))}/{i}" for i in range(count)],
+        "a script in turn": [f"{chr(0x4E00 + i % min(count // 5, 20_000))}/{i}" for i in range(count)],
         "astral and around the surrogates": texts(astral, 4),
         "binary": texts([*range(1, 256)], 10),
         "an uneven tree": [
@@ -123,5 +123,5 @@ def names_of_every_kind(count: int, seed: int = 0) -> dict[str, list[str]]:
             *(f"images/train/{i:08}.png" for i in range(count * 18 // 20)),
             *(f"labels/x{i}" for i in range(count // 20)),
         ],
-        "dense here and sparse there": [f"{int(1.002**i * 10**6):020}" for i in range(count)],
+        "dense here and sparse there": [f"{int(10**6 * 3000 ** (i / count)):020}" for i in range(count)],
     }

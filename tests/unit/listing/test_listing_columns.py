@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from torchbucket import ConfigError
 from torchbucket.listing import KeyColumn, Listing
 
 KEYS = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), max_size=30)
@@ -68,3 +69,8 @@ def test_columns_of_different_length_are_refused():
     keys = KeyColumn([b""], [0], b"ab", np.array([0, 1, 2]))
     with pytest.raises(ValueError, match="2 keys, 1 sizes"):
         Listing(keys, np.array([1]))
+
+
+def test_a_name_that_is_no_text_is_named():
+    with pytest.raises(ConfigError, match=r"the key 'b.ud800' is not valid"):
+        Listing.of_keys(["a", "b\ud800", "c"])
