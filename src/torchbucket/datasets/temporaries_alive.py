@@ -6,8 +6,8 @@ import atexit
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
 from typing import ClassVar, Final
@@ -106,16 +106,32 @@ class LivingTemporaries:
         self._closing = True
         while self._making and time.monotonic() < stop_s:
             time.sleep(_LOOK_S)
-        keys = list(self._keys)
-        if len(keys) > 1 and threading.main_thread().is_alive():
-            with _bounded(stop_s) as pool:
-                wait([pool.submit(self._removed, store, key) for key in keys], max(0.0, stop_s - time.monotonic()))
-        else:
-            for key in keys:
-                self._removed(store, key)
+        keys = deque(self._keys)
+        if len(keys) < 2 or not threading.main_thread().is_alive():
+            # A process that ends starts no more threads.
+            self._remove_each(store, keys)
+            return list(self._keys)
+        # Not by an executor: starting its work takes a lock of all executors, which a signal's handler may have
+        # interrupted the main thread in.
+        threads = [
+            threading.Thread(target=self._remove_each, args=(store, keys), daemon=True, name="torchbucket-removal")
+            for _ in range(min(_REMOVALS, len(keys)))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.0, stop_s - time.monotonic()))
         return list(self._keys)
 
-    def _removed(self, store: Store, key: str) -> None:
+    def _remove_each(self, store: Store, keys: deque[str]) -> None:
+        while keys:
+            try:
+                key = keys.popleft()
+            except IndexError:
+                return  # another thread has taken it
+            self._remove_if_possible(store, key)
+
+    def _remove_if_possible(self, store: Store, key: str) -> None:
         try:
             store.delete(key)
         except NotFoundError:
@@ -123,15 +139,6 @@ class LivingTemporaries:
         except StoreError:
             return
         self._keys.pop(key, None)
-
-
-@contextmanager
-def _bounded(stop_s: float) -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(_REMOVALS, thread_name_prefix="torchbucket-removal")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(wait=time.monotonic() < stop_s, cancel_futures=True)
 
 
 class _Process:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import threading
@@ -75,9 +76,18 @@ class EndingSignals:
         return number == signal.SIGTERM and get_worker_info() is not None
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        worker = threading.Thread(target=self._function, kwargs={"anew": True}, daemon=True)
-        worker.start()
-        worker.join(_LIMIT_S)
+        done = _thread.allocate_lock()
+        done.acquire()
+
+        def run() -> None:
+            try:
+                self._function(anew=True)
+            finally:
+                done.release()
+
+        # Not a threading.Thread: starting one waits, without a limit, for a lock that the signal may have interrupted.
+        _thread.start_new_thread(run, ())
+        done.acquire(timeout=_LIMIT_S)
         if self._is_torchs(signal.Signals(number)):
             os._exit(0)
         signal.signal(number, signal.SIG_DFL)

@@ -9,6 +9,7 @@ A scenario prints ``ready`` when temporary objects are on their way and it waits
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import os
 import shlex
 import signal
@@ -83,6 +84,14 @@ def waiting(endpoint: str) -> None:
 def waiting_without_ctrl_c(endpoint: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     waiting(endpoint)
+
+
+def waiting_inside_an_executor(endpoint: str) -> None:
+    """The signal finds the main thread with a lock that starting work on any executor takes."""
+    for _ in stream(endpoint):
+        with concurrent.futures.thread._global_shutdown_lock:
+            ready()
+            time.sleep(60)
 
 
 def own_handler(endpoint: str) -> None:

@@ -138,6 +138,7 @@ def test_a_loop_left_early_leaves_none_while_the_process_goes_on(started, bucket
     ("scenario", "number", "status"),
     [
         ("waiting", signal.SIGTERM, -signal.SIGTERM),
+        ("waiting_inside_an_executor", signal.SIGTERM, -signal.SIGTERM),
         ("waiting", signal.SIGINT, -signal.SIGINT),  # a KeyboardInterrupt that nobody catches ends Python so
         ("waiting_without_ctrl_c", signal.SIGINT, -signal.SIGINT),
     ],
