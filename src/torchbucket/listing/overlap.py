@@ -45,6 +45,10 @@ class Overlap:
             # A page that has room for no more than the key that it repeats gets nowhere.
             self._anchor, self.since = None, page.resume_after
             return None
+        if not page.complete and self.since < page.resume_after < anchor:
+            # A page may be of any length, and this one ends before the key.
+            self.since = page.resume_after
+            return None
         if not self._is_doubted:
             self._is_doubted = True
             return None

@@ -5,16 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
-from enum import Enum, auto
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import Final
 
 from torchbucket.errors import NotFoundError, StoreError
 from torchbucket.listing.blocks import Block
-from torchbucket.listing.key_space import Guess, KeySpace, Spelling
 from torchbucket.listing.overlap import Overlap, cut
+from torchbucket.listing.splitting import KeyRange, Splitting
 from torchbucket.store.list_page import wrong_listing
 from torchbucket.store.protocol import ListedPage, Store
 
@@ -26,48 +24,9 @@ EXTRA_REQUESTS: Final = 64
 # New requests a page may lead to: two pages are not worth sixteen requests, two hundred are.
 _GROWTH: Final = 3
 
-# A range of so many pages or more is worth a split.
-_WORTH_PAGES: Final = 3.0
-
-# Up to so many pages, and 16 times those seen, a range is taken to be as full as its names suggest.
-_PLAUSIBLE_PAGES: Final = 256
-
-
-class _Kind(Enum):
-    """Kinds of guesses, which prove good or bad together."""
-
-    MIDDLE = auto()
-    FAR = auto()
-    NEARER = auto()
-    BEYOND = auto()
-    OUTSIDE = auto()
-
-
-@dataclass(eq=False, kw_only=True, slots=True)
-class _Range:
-    """Part of a listing: the keys after ``after`` up to and with ``stop``, or to the end; one request is on its way.
-
-    ``first`` and ``last`` are the ends of the page that tells how dense names are there: its own or, before it has
-    one, that of the range it was split from. ``right`` is the range that it was last split from, and ``kind`` the guess
-    that made it. ``expected_end`` is how many pages there were when it first seemed to end.
-    """
-
-    after: str
-    stop: str | None
-    overlap: Overlap
-    first: str = ""
-    last: str = ""
-    pages: int = 0
-    expected_end: int | None = None
-    tried: str = ""
-    kind: _Kind | None = None
-    right: _Range | None = None
-    spelling: Spelling | None = None
-    guess: Guess | None = None
-
 
 class _Ranges:
-    """The ranges of one listing, and which of them to split.
+    """The ranges of one listing.
 
     Every range has exactly one request on its way. To split a range is to begin another request at a key inside it; so
     each key belongs to one range, wherever the guess fell, and nothing is listed twice.
@@ -78,15 +37,13 @@ class _Ranges:
         self._prefix = prefix
         self._in_flight = in_flight
         self._keep = keep
-        self._space = KeySpace(prefix)
-        self._answers: SimpleQueue[tuple[_Range | None, Future[ListedPage]]] = SimpleQueue()
-        self._active: dict[_Range, Future[ListedPage]] = {}
+        self._splitting = Splitting(prefix)
+        self._answers: SimpleQueue[tuple[KeyRange | None, Future[ListedPage]]] = SimpleQueue()
+        self._active: dict[KeyRange, Future[ListedPage]] = {}
         self._largest_page = 0
         self._asked = 0
         self._arrived = 0
         self._whole = 0
-        self._far = 0
-        self._middles = {True: 0, False: 0}
         self._found: list[tuple[str, str, Block | None]] = []
         self._witnesses: list[str] = []
         self._look_due = False
@@ -95,7 +52,7 @@ class _Ranges:
     def run(self) -> list[Block]:
         """List everything; see ``list_ranges``."""
         try:
-            self._ask(_Range(after="", stop=None, overlap=Overlap("")))
+            self._ask(KeyRange(after="", stop=None, overlap=Overlap("")))
             while self._active or self._second_look is not None:
                 part, future = self._answers.get()
                 if part is None:
@@ -116,13 +73,13 @@ class _Ranges:
                 raise self._wrong(f"{first!r} came twice, or after {last!r}")
         return [block for _, _, block in self._found if block is not None]
 
-    def _ask(self, part: _Range) -> None:
+    def _ask(self, part: KeyRange) -> None:
         self._asked += 1
         future = self._store.submit_list_page(self._prefix, start_after=part.overlap.since)
         self._active[part] = future
         future.add_done_callback(lambda done: self._answers.put((part, done)))
 
-    def _take(self, part: _Range, answer: ListedPage) -> None:
+    def _take(self, part: KeyRange, answer: ListedPage) -> None:
         """Keep what of a page belongs to its range, and go on with the range if it goes on."""
         page = part.overlap.rest(answer, self._demand_gone)
         if page is None:
@@ -138,15 +95,13 @@ class _Ranges:
         self._join(part, None if page.complete else page.resume_after)
         mine = len(keys) if part.stop is None else bisect_right(keys, part.stop)
         is_whole = mine == len(keys) and len(answer.keys) == self._largest_page
-        if not part.pages:
-            self._learn_of_guess(part, good=is_whole)
+        kept = page if mine == len(keys) else cut(page, 0, mine)
+        self._splitting.learn(part, kept.keys, is_whole=is_whole)
+        self._whole += is_whole
         if mine < len(keys):
             self._witnesses.append(keys[mine])
         if mine:
-            self._found.append((keys[0], keys[mine - 1], self._keep(page if mine == len(keys) else cut(page, 0, mine))))
-            self._whole += is_whole
-            self._space.learn(keys if mine == len(keys) else keys[:mine], elsewhere=not part.pages)
-            part.first, part.last, part.spelling = keys[0], keys[mine - 1], None
+            self._found.append((keys[0], keys[mine - 1], self._keep(kept)))
         if page.complete or mine < len(keys) or (part.stop is not None and page.resume_after >= part.stop):
             return
         if self._arrived == 1:
@@ -154,7 +109,6 @@ class _Ranges:
         part.pages += 1
         part.after = page.resume_after
         part.overlap.advance(answer)
-        part.guess = None
         self._ask(part)
 
     def _look_again(self) -> None:
@@ -185,7 +139,7 @@ class _Ranges:
             return
         raise self._wrong(f"{key!r} is there, and the page that must name it does not")
 
-    def _join(self, part: _Range, listed_to: str | None) -> None:
+    def _join(self, part: KeyRange, listed_to: str | None) -> None:
         """Take back what was split off and is listed by now: there is nothing to wait for any more.
 
         Args:
@@ -197,6 +151,7 @@ class _Ranges:
             if listed_to is not None and (other.stop is None or other.stop > listed_to):
                 return
             self._active.pop(other).cancel()
+            self._splitting.answer(other, is_good=False)
             part.stop = other.stop
 
     def _split(self) -> None:
@@ -204,89 +159,13 @@ class _Ranges:
         while self._active and self._idle() > 0:
             if self._asked - self._whole - len(self._active) >= EXTRA_REQUESTS + self._whole // 16:
                 return
-            for part in sorted(self._active, key=self._pages_left, reverse=True):
-                if self._split_one(part):
+            for part in sorted(self._active, key=self._splitting.pages_left, reverse=True):
+                new = self._splitting.split(part)
+                if new is not None:
+                    self._ask(new)
                     break
             else:
                 return
-
-    def _split_one(self, part: _Range) -> bool:
-        """Split a range if anything tells that it is worth a request, and where."""
-        found = self._key_inside(part)
-        if found is None:
-            return False
-        key, kind = found
-        new = _Range(
-            after=key,
-            stop=part.stop,
-            overlap=Overlap(key),
-            first=part.first,
-            last=part.last,
-            spelling=part.spelling,
-            kind=kind,
-        )
-        part.stop = key
-        part.right = new
-        part.guess = None
-        self._ask(new)
-        return True
-
-    def _key_inside(self, part: _Range) -> tuple[str, _Kind] | None:
-        """A key to split a range at, and what kind of guess it is."""
-        waiting = part.right if part.right is not None and part.right in self._active and not part.right.pages else None
-        guess, pages = self._guess(part), self._pages_left(part)
-        if part.stop is None and part.pages:
-            # What is known of the names' spelling ends somewhere: ask once what comes after.
-            key = guess.beyond()
-            if key is not None and key != part.tried:
-                part.tried = key
-                return key, _Kind.BEYOND
-        if pages >= _WORTH_PAGES:
-            part.expected_end = None
-            if pages <= _PLAUSIBLE_PAGES + 16 * self._whole:
-                # A guess is built on another one only while such guesses hold.
-                sure = part.pages and waiting is None
-                doubtful = waiting is not None and waiting.kind is not _Kind.MIDDLE
-                return self._of(guess.middle(), _Kind.MIDDLE) if sure or (self._trusted and not doubtful) else None
-            if not part.pages:
-                return None
-            if waiting is None and self._far >= 0:
-                return self._of(guess.middle(), _Kind.FAR)
-            if waiting is None or waiting.kind is not _Kind.NEARER:
-                return self._of(guess.nearer(), _Kind.NEARER)
-            return None
-        if part.expected_end is None:
-            part.expected_end = part.pages
-        if part.pages - part.expected_end > _WORTH_PAGES:
-            part.expected_end = None
-            return self._of(guess.outside(part.first, part.last), _Kind.OUTSIDE)
-        return None
-
-    def _of(self, key: str | None, kind: _Kind) -> tuple[str, _Kind] | None:
-        return None if key is None else (key, kind)
-
-    def _learn_of_guess(self, part: _Range, *, good: bool) -> None:
-        if part.kind is _Kind.FAR:
-            self._far = max(-1, min(3, self._far + (1 if good else -1)))
-        if part.kind is _Kind.MIDDLE:
-            self._middles[good] += 1
-
-    @property
-    def _trusted(self) -> bool:
-        """Whether guesses hold so well that one may be built on another before it is answered."""
-        open_guesses = sum(1 for part in self._active if part.kind is _Kind.MIDDLE and not part.pages)
-        good, bad = self._middles[True], self._middles[False]
-        return good >= 2 * bad and open_guesses <= 2 + 2 * good
-
-    def _guess(self, part: _Range) -> Guess:
-        if part.guess is None:
-            if part.spelling is None:
-                part.spelling = self._space.around(part.first, part.last, part.stop)
-            part.guess = Guess(part.spelling, part.after, part.stop, first=part.first, last=part.last)
-        return part.guess
-
-    def _pages_left(self, part: _Range) -> float:
-        return self._guess(part).pages
 
     def _wrong(self, what: str) -> StoreError:
         return wrong_listing(f"{self._store.uri}/{self._prefix}", what)

@@ -16,19 +16,22 @@ from torchbucket.store.protocol import ListedPage, ObjectInfo
 class SimulatedStore:
     """Answers each request after one unit of time, or after a random one, and counts requests and time.
 
+    With ``ragged`` pages are of any length up to ``page``, and empty too, as the contract allows.
+
     The listing waits for answers at a queue, which is where the clock advances: put ``queue`` in place of the one that
     it uses.
     """
 
     uri = "simulated://names"
 
-    def __init__(self, names: Iterable[str], *, page: int, seed: int | None = None) -> None:
+    def __init__(self, names: Iterable[str], *, page: int, seed: int | None = None, ragged: bool = False) -> None:
         self.names = sorted(set(names))
         self.page = page
         self.requests = 0
         self.time = 0.0
         self.most_in_flight = 0
         self._random = None if seed is None else random.Random(seed)
+        self._ragged = random.Random(seed) if ragged else None
         self._pending: list[tuple[float, int, Future[ListedPage], str, str]] = []
 
     def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
@@ -53,14 +56,17 @@ class SimulatedStore:
             return
         start = max(bisect_right(self.names, start_after), bisect_left(self.names, prefix))
         found = [name for name in self.names[start : start + self.page + 1] if name.startswith(prefix)]
-        keys = found[: self.page]
+        limit = self.page if self._ragged is None else self._ragged.randint(0, self.page)
+        if limit == 0 and (not found or found[0] <= start_after + "\0"):
+            limit = 1  # An empty page has to get on.
+        keys = found[:limit]
         future.set_result(
             ListedPage(
                 keys=keys,
                 sizes_bytes=[len(key) for key in keys],
                 versions=[None] * len(keys),
-                complete=len(found) <= self.page,
-                resume_after=keys[-1] if keys else start_after,
+                complete=len(found) <= limit,
+                resume_after=keys[-1] if keys else start_after + "\0" * bool(found),
             )
         )
 

@@ -28,9 +28,11 @@ NAMES = st.builds(
 )
 
 
-def listed(names: Iterable[str], prefix: str = "", *, page: int, seed: int | None = None) -> SimulatedStore:
+def listed(
+    names: Iterable[str], prefix: str = "", *, page: int, seed: int | None = None, ragged: bool = False
+) -> SimulatedStore:
     """List the names in simulated time, and check the result and the number of requests."""
-    store = SimulatedStore(names, page=page, seed=seed)
+    store = SimulatedStore(names, page=page, seed=seed, ragged=ragged)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "SimpleQueue", store.queue)
         listing = list_objects(store, prefix, requests_in_flight=IN_FLIGHT)  # type: ignore[arg-type]  # its listing half
@@ -38,6 +40,8 @@ def listed(names: Iterable[str], prefix: str = "", *, page: int, seed: int | Non
     assert list(listing.keys) == wanted
     assert listing.sizes_bytes.tolist() == [len(name) for name in wanted]
     assert store.most_in_flight <= IN_FLIGHT + parallel.EXTRA_REQUESTS  # those given up may still be on their way
+    if ragged:
+        return store
     if len(wanted) <= page:
         assert store.requests == 1
     if page > 1:
@@ -52,11 +56,12 @@ def listed(names: Iterable[str], prefix: str = "", *, page: int, seed: int | Non
     st.data(),
     st.integers(1, 9),
     st.one_of(st.none(), st.integers(0, 1000)),
+    st.booleans(),
 )
-def test_any_names_are_listed_once_in_order(groups, data, page, seed):
+def test_any_names_are_listed_once_in_order(groups, data, page, seed, ragged):
     names = [name for group in groups for name in group if name]
     prefix = data.draw(st.one_of(st.just(""), TEXT, st.sampled_from(names or [""]).map(lambda name: name[:3])))
-    listed(names, prefix, page=page, seed=seed)
+    listed(names, prefix, page=page, seed=seed, ragged=ragged)
 
 
 @pytest.mark.parametrize("kind", KINDS)
