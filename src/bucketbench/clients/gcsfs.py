@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from collections.abc import Sequence
 from functools import partial
@@ -19,19 +18,19 @@ __all__ = ["GCSFS", "GCSFSBatch", "list_keys", "make_filesystem"]
 
 def make_filesystem(target: Target) -> Any:
     """A gcsfs file system for a target, with gcsfs's defaults for all that the target leaves open."""
-    if target.endpoint is not None:
-        # It would ask by gRPC whether the bucket is a zonal one, which only Google's own endpoint answers: a wait of a
-        # minute elsewhere. Source: gcsfs, "Zonal buckets"; it is read when gcsfs is imported.
-        os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
     import fsspec.asyn
-    from gcsfs import GCSFileSystem
+    import gcsfs
+    import gcsfs.core
 
+    # With an endpoint of its own, the class without zonal buckets: the other asks by gRPC what kind a bucket is, which
+    # only Google's own endpoint answers, and waits for a minute elsewhere. Source: gcsfs, "Zonal buckets".
+    kind = gcsfs.GCSFileSystem if target.endpoint is None else gcsfs.core.GCSFileSystem
     session: dict[str, Any] = {}
     if target.ca_bundle is not None:
         # A connector belongs to the event loop that gcsfs works on.
         loop = fsspec.asyn.get_loop()
         session["connector"] = fsspec.asyn.sync(loop, _connector, target.ca_bundle)
-    return GCSFileSystem(
+    return kind(
         token="anon" if target.anonymous else None,
         endpoint_url=target.endpoint,
         session_kwargs=session,
