@@ -189,7 +189,6 @@ def test_two_callers_at_once_make_it_once(tmp_path: Path) -> None:
         ("s3://bucket", "has no prefix"),
         ("s3://bucket/", "has no prefix"),
         ("bucket/prefix", "not an address"),
-        ("gs://bucket/prefix", "GCS"),
     ],
 )
 def test_an_unusable_address_is_refused(tmp_path: Path, uri: str, words: str) -> None:
