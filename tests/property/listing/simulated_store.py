@@ -16,7 +16,8 @@ from torchbucket.store.protocol import ListedPage, ObjectInfo
 class SimulatedStore:
     """Answers each request after one unit of time, or after a random one, and counts requests and time.
 
-    With ``ragged`` pages are of any length up to ``page``, and empty too, as the contract allows.
+    With ``ragged`` pages are of any length up to ``page``, and empty too, as the contract allows. With ``inclusive`` a
+    page counts the key that its request begins at, as those of Cloud Storage do, though it does not have it.
 
     The listing waits for answers at a queue, which is where the clock advances: put ``queue`` in place of the one that
     it uses.
@@ -24,7 +25,15 @@ class SimulatedStore:
 
     uri = "simulated://names"
 
-    def __init__(self, names: Iterable[str], *, page: int, seed: int | None = None, ragged: bool = False) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        *,
+        page: int,
+        seed: int | None = None,
+        ragged: bool = False,
+        inclusive: bool = False,
+    ) -> None:
         self.names = sorted(set(names))
         self.page = page
         self.requests = 0
@@ -32,6 +41,7 @@ class SimulatedStore:
         self.most_in_flight = 0
         self._random = None if seed is None else random.Random(seed)
         self._ragged = random.Random(seed) if ragged else None
+        self._inclusive = inclusive
         self._pending: list[tuple[float, int, Future[ListedPage], str, str]] = []
 
     def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
@@ -57,6 +67,7 @@ class SimulatedStore:
         start = max(bisect_right(self.names, start_after), bisect_left(self.names, prefix))
         found = [name for name in self.names[start : start + self.page + 1] if name.startswith(prefix)]
         limit = self.page if self._ragged is None else self._ragged.randint(0, self.page)
+        limit -= self._inclusive and start > 0 and self.names[start - 1] == start_after
         if limit == 0 and (not found or found[0] <= start_after + "\0"):
             limit = 1  # An empty page has to get on.
         keys = found[:limit]

@@ -29,10 +29,16 @@ NAMES = st.builds(
 
 
 def listed(
-    names: Iterable[str], prefix: str = "", *, page: int, seed: int | None = None, ragged: bool = False
+    names: Iterable[str],
+    prefix: str = "",
+    *,
+    page: int,
+    seed: int | None = None,
+    ragged: bool = False,
+    inclusive: bool = False,
 ) -> SimulatedStore:
     """List the names in simulated time, and check the result and the number of requests."""
-    store = SimulatedStore(names, page=page, seed=seed, ragged=ragged)
+    store = SimulatedStore(names, page=page, seed=seed, ragged=ragged, inclusive=inclusive)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "SimpleQueue", store.queue)
         listing = list_objects(store, prefix, requests_in_flight=IN_FLIGHT)  # type: ignore[arg-type]  # its listing half
@@ -45,7 +51,7 @@ def listed(
     if len(wanted) <= page:
         assert store.requests == 1
     if page > 1:
-        pages = 1 + max(0, -(-(len(wanted) - page) // (page - 1)))
+        pages = 1 + max(0, -(-(len(wanted) - page) // (page - 1 - inclusive)))
         assert store.requests <= pages + pages // 16 + parallel.EXTRA_REQUESTS + IN_FLIGHT + 1
     return store
 
@@ -70,6 +76,11 @@ def test_requests_share_the_work_whatever_names_are_like(kind):
     pages = -(-len(store.names) // PAGE)
     # Sixteen at once would be sixteen times as fast as one; some of the way is needed to find where names are.
     assert store.time <= pages / 5
+
+
+def test_pages_that_count_the_key_they_begin_at_share_the_work_as_well():
+    store = listed(names_of_every_kind(40_000)["long numbers"], page=200, inclusive=True)
+    assert store.time <= 40_000 / 200 / 8
 
 
 @pytest.mark.parametrize("kind", KINDS)
