@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
@@ -13,7 +13,7 @@ from bucketbench.clients.process_local import ProcessLocal
 from bucketbench.clients.protocol import Target
 from bucketbench.clients.transfer_loop import Fetch, TransferLoop
 
-__all__ = ["Raw", "RawIterable", "RawSplit"]
+__all__ = ["Raw", "RawIterable", "RawSplit", "RawSplitIterable"]
 
 
 class Raw:
@@ -62,6 +62,21 @@ class RawSplit:
         return _ObjectsInRanges(target, addresses_of(target), transfers=self._transfers, part_bytes=self._part_bytes)
 
 
+class RawSplitIterable:
+    """A worker's whole share in ranges over a bare libcurl loop that never drains, each object when it is whole.
+
+    Arguments as of :class:`RawSplit`.
+    """
+
+    def __init__(self, *, transfers: int, part_bytes: int) -> None:
+        self._transfers = transfers
+        self._part_bytes = part_bytes
+
+    def dataset(self, target: Target) -> IterableDataset[Sample]:
+        """An iterable data set over every object of the target, sharded over workers."""
+        return _StreamInRanges(target, addresses_of(target), transfers=self._transfers, part_bytes=self._part_bytes)
+
+
 def _loop(target: Target, *, transfers: int) -> TransferLoop:
     return TransferLoop(transfers=transfers, ca_bundle=target.ca_bundle, headers=headers_of(target))
 
@@ -85,25 +100,44 @@ class _ObjectsInRanges(BatchedObjects):
         self._loop = ProcessLocal(partial(_loop, target, transfers=transfers))
 
     def read_batch(self, keys: Sequence[str]) -> list[bytearray]:
-        buffers = [bytearray(self._addresses[key].size_bytes) for key in keys]
-        windows: list[_Window] = []
-        fetches: list[Fetch] = []
-        for key, buffer in zip(keys, buffers, strict=True):
-            url = self._addresses[key].url
-            for start in range(0, len(buffer), self._part_bytes):
-                stop = min(start + self._part_bytes, len(buffer))
-                window = _Window(memoryview(buffer)[start:stop])
-                windows.append(window)
-                fetches.append(Fetch(url=url, byte_range=f"{start}-{stop - 1}", write=window.write))
-        for position in self._loop.get().run(fetches):
-            windows[position].check()
-        return buffers
+        found = dict(_in_ranges(self._loop.get(), [self._addresses[key] for key in keys], self._part_bytes))
+        return [found[position] for position in range(len(keys))]
+
+
+def _in_ranges(loop: TransferLoop, addresses: Iterable[Address], part_bytes: int) -> Iterator[tuple[int, bytearray]]:
+    """Yield the position of each object and its content, in the order in which they are whole."""
+    windows: list[_Window] = []
+    buffers: dict[int, bytearray] = {}
+    missing: dict[int, int] = {}
+
+    def fetches() -> Iterator[Fetch]:
+        for position, address in enumerate(addresses):
+            buffer = buffers[position] = bytearray(address.size_bytes)
+            starts = range(0, len(buffer), part_bytes)
+            missing[position] = len(starts)
+            for start in starts:
+                stop = min(start + part_bytes, len(buffer))
+                windows.append(_Window(position, memoryview(buffer)[start:stop]))
+                yield Fetch(url=address.url, byte_range=f"{start}-{stop - 1}", write=windows[-1].write)
+
+    for number in loop.run(fetches()):
+        position = windows[number].check()
+        missing[position] -= 1
+        if not missing[position]:
+            yield position, buffers.pop(position)
+    yield from buffers.items()  # Objects of no bytes have no ranges.
 
 
 class _Window:
-    """Fills a part of a buffer from its start."""
+    """Fills a part of an object's buffer from its start.
 
-    def __init__(self, view: memoryview) -> None:
+    Args:
+        position: the object's.
+        view: the part.
+    """
+
+    def __init__(self, position: int, view: memoryview) -> None:
+        self._position = position
         self._view = view
         self._filled_bytes = 0
 
@@ -112,9 +146,12 @@ class _Window:
         self._view[self._filled_bytes : stop] = piece
         self._filled_bytes = stop
 
-    def check(self) -> None:
+    def check(self) -> int:
+        """The object's position, where the part is whole; the buffer is let go."""
         if self._filled_bytes != len(self._view):
             raise OSError(f"a range of {len(self._view)} bytes was answered with {self._filled_bytes}")
+        self._view.release()
+        return self._position
 
 
 class _Stream(IterableDataset[Sample]):
@@ -124,8 +161,26 @@ class _Stream(IterableDataset[Sample]):
         self._loop = ProcessLocal(partial(_loop, target, transfers=transfers))
 
     def __iter__(self) -> Iterator[Sample]:
-        worker = get_worker_info()
-        share = slice(None) if worker is None else slice(worker.id, None, worker.num_workers)
-        keys = list(self._addresses)[share]
+        keys = _share(self._addresses)
         for position, content in self._loop.get().contents(self._addresses[key].url for key in keys):
             yield keys[position].removeprefix(self._prefix), content
+
+
+class _StreamInRanges(IterableDataset[Sample]):
+    def __init__(self, target: Target, addresses: Mapping[str, Address], *, transfers: int, part_bytes: int) -> None:
+        self._prefix = target.prefix
+        self._addresses = addresses
+        self._part_bytes = part_bytes
+        self._loop = ProcessLocal(partial(_loop, target, transfers=transfers))
+
+    def __iter__(self) -> Iterator[Sample]:
+        keys = _share(self._addresses)
+        addresses = (self._addresses[key] for key in keys)
+        for position, content in _in_ranges(self._loop.get(), addresses, self._part_bytes):
+            yield keys[position].removeprefix(self._prefix), content
+
+
+def _share(keys: Iterable[str]) -> list[str]:
+    """The keys of this worker."""
+    worker = get_worker_info()
+    return list(keys)[slice(None) if worker is None else slice(worker.id, None, worker.num_workers)]

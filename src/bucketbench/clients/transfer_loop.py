@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -65,16 +64,18 @@ class TransferLoop:
             yield position, b"".join(bodies.pop(position))
 
     def run(self, fetches: Iterable[Fetch]) -> Iterator[int]:
-        """Make the fetches and yield the position of each when it is whole.
+        """Make the fetches and yield the position of each when it is whole; take one when a connection is free for it.
 
         Raises:
             OSError: as of ``contents``.
         """
-        waiting = deque(enumerate(fetches))
+        waiting = enumerate(fetches)
+        following = next(waiting, None)
         try:
-            while waiting or self._running:
-                while waiting and self._idle:
-                    self._begin(*waiting.popleft())
+            while following is not None or self._running:
+                while following is not None and self._idle:
+                    self._begin(*following)
+                    following = next(waiting, None)
                 self._multi.perform()
                 ended = list(self._ended())
                 yield from ended
