@@ -31,14 +31,14 @@ from torchbucket.errors import (
 
 if TYPE_CHECKING:
     from torchbucket.datasets.compose.options import Compose
+    from torchbucket.datasets.epochs.resume import merge_states
     from torchbucket.datasets.iterable import IterableDataset
     from torchbucket.datasets.map import MapDataset
-    from torchbucket.datasets.resume import merge_states
     from torchbucket.datasets.sampler import ShardedSampler
     from torchbucket.datasets.tar.dataset import TarDataset
     from torchbucket.datasets.tar.names import expand_braces
     from torchbucket.datasets.tar.sample import TarSample
-    from torchbucket.datasets.temporaries_sweep import sweep_temporaries
+    from torchbucket.datasets.temporaries.sweep import sweep_temporaries
     from torchbucket.files.reader import ObjectReader
 
 __all__ = [
@@ -78,8 +78,8 @@ _LOADED_WHEN_USED = {
     "TarDataset": "torchbucket.datasets.tar.dataset",
     "TarSample": "torchbucket.datasets.tar.sample",
     "expand_braces": "torchbucket.datasets.tar.names",
-    "merge_states": "torchbucket.datasets.resume",
-    "sweep_temporaries": "torchbucket.datasets.temporaries_sweep",
+    "merge_states": "torchbucket.datasets.epochs.resume",
+    "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
 }
 
 

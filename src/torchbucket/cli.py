@@ -35,7 +35,7 @@ _COMMANDS: Final = {
     "manifest": _Command("torchbucket.listing.commands.manifest", "list a prefix once and keep it as a Parquet file"),
     "summary": _Command("torchbucket.listing.commands.summary", "count objects and sizes of a prefix or a manifest"),
     "sweep-temporaries": _Command(
-        "torchbucket.datasets.temporaries_command", "remove temporary objects that killed processes have left"
+        "torchbucket.datasets.temporaries.command", "remove temporary objects that killed processes have left"
     ),
 }
 

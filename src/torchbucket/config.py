@@ -125,7 +125,8 @@ class StoreConfig:
             fetch them again where they differ; see ``docs/stores.md`` for what has none.
         upload_checksum: the checksum that what is written to S3 carries: ``crc64nvme``, or ``crc32c`` or ``crc32`` for
             S3-compatible services that do not know it. *Source:* CRC-64/NVME is the one that S3 itself gives to objects
-            without any, S3 user guide, "Checking object integrity"; what each costs: ``torchbucket.store.checksums``.
+            without any, S3 user guide, "Checking object integrity"; what each costs:
+            ``torchbucket.store.http.checksums``.
         ca_bundle: file of trusted certificates (PEM); None means ``SSL_CERT_FILE``, ``AWS_CA_BUNDLE``,
             ``REQUESTS_CA_BUNDLE``, else certifi's.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from torch.utils.data import Dataset
 
-from bucketbench.clients.objects import BatchedObjects, ObjectsByIndex, Sample
+from bucketbench.clients.objects import BatchedObjects, ObjectsOneByOne, ObjectsOnThreads, Sample
 from bucketbench.clients.process_local import ProcessLocal
 from bucketbench.clients.protocol import Target
 from bucketbench.clients.trust import trust_by_environment
@@ -55,7 +54,9 @@ class GoogleStorage:
 
     def dataset(self, target: Target) -> Dataset[Sample]:
         """A map data set over every object of the target."""
-        return _Objects(target, list(list_sizes(make_client(target), target)))
+        return ObjectsOneByOne(
+            target, list(list_sizes(make_client(target), target)), partial(make_client, target), _content
+        )
 
 
 class GoogleStorageThreads:
@@ -70,7 +71,9 @@ class GoogleStorageThreads:
 
     def dataset(self, target: Target) -> Dataset[Sample]:
         """A map data set over every object of the target, that reads a batch at once."""
-        return _ObjectsOnThreads(target, list(list_sizes(make_client(target), target)), threads=self._threads)
+        make = partial(make_client, target, connections=self._threads)
+        keys = list(list_sizes(make_client(target), target))
+        return ObjectsOnThreads(target, keys, make, _content, threads=self._threads)
 
 
 class GoogleStorageTransfer:
@@ -94,28 +97,6 @@ class GoogleStorageTransfer:
 def _content(client: Any, bucket: str, key: str) -> bytes:
     content: bytes = client.bucket(bucket).blob(key).download_as_bytes()
     return content
-
-
-class _Objects(ObjectsByIndex):
-    def __init__(self, target: Target, keys: Sequence[str]) -> None:
-        super().__init__(target.prefix, keys)
-        self._bucket = target.bucket
-        self._client = ProcessLocal(partial(make_client, target))
-
-    def read(self, key: str) -> bytes:
-        return _content(self._client.get(), self._bucket, key)
-
-
-class _ObjectsOnThreads(BatchedObjects):
-    def __init__(self, target: Target, keys: Sequence[str], *, threads: int) -> None:
-        super().__init__(target.prefix, keys)
-        self._bucket = target.bucket
-        self._client = ProcessLocal(partial(make_client, target, connections=threads))
-        self._threads = ProcessLocal(partial(ThreadPoolExecutor, threads))
-
-    def read_batch(self, keys: Sequence[str]) -> list[bytes]:
-        client = self._client.get()
-        return list(self._threads.get().map(partial(_content, client, self._bucket), keys))
 
 
 class _ObjectsByManager(BatchedObjects):

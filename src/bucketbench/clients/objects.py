@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from torch.utils.data import Dataset
 
+from bucketbench.clients.process_local import ProcessLocal
+from bucketbench.clients.protocol import Target
 from bucketbench.errors import UsageError
 
-__all__ = ["BatchedObjects", "ObjectsByIndex", "Sample"]
+__all__ = ["BatchedObjects", "ObjectsByIndex", "ObjectsOnThreads", "ObjectsOneByOne", "Read", "Sample"]
 
 Sample = tuple[str, Any]
 """An object's key, relative to the target's prefix, and its content, a bytes-like object."""
+
+
+Read = Callable[[Any, str, str], bytes]
+"""Reads an object: takes a library's client, a bucket and a key. Must be picklable."""
 
 
 class ObjectsByIndex(Dataset[Sample]):
@@ -63,3 +71,49 @@ class BatchedObjects(ObjectsByIndex):
         keys = [self.keys[index] for index in indices]
         contents = self.read_batch(keys)
         return [(key.removeprefix(self.prefix), content) for key, content in zip(keys, contents, strict=True)]
+
+
+class ObjectsOneByOne(ObjectsByIndex):
+    """Objects read by a library's client, one after another.
+
+    Args:
+        target: where they are.
+        keys: their full keys.
+        make_client: makes a process's client; must be picklable.
+        read: reads one object.
+    """
+
+    def __init__(self, target: Target, keys: Sequence[str], make_client: Callable[[], Any], read: Read) -> None:
+        super().__init__(target.prefix, keys)
+        self._bucket = target.bucket
+        self._client = ProcessLocal(make_client)
+        self._read = read
+
+    def read(self, key: str) -> bytes:
+        """The whole content of one object."""
+        return self._read(self._client.get(), self._bucket, key)
+
+
+class ObjectsOnThreads(BatchedObjects):
+    """Objects of a batch read at once by a library's client, each by a thread of a pool that stays.
+
+    Args:
+        target: where they are.
+        keys: their full keys.
+        make_client: makes a process's client, which its threads share; must be picklable.
+        read: reads one object.
+        threads: how many in each process.
+    """
+
+    def __init__(
+        self, target: Target, keys: Sequence[str], make_client: Callable[[], Any], read: Read, *, threads: int
+    ) -> None:
+        super().__init__(target.prefix, keys)
+        self._bucket = target.bucket
+        self._client = ProcessLocal(make_client)
+        self._read = read
+        self._threads = ProcessLocal(partial(ThreadPoolExecutor, threads))
+
+    def read_batch(self, keys: Sequence[str]) -> list[bytes]:
+        """The whole content of several objects, in order."""
+        return list(self._threads.get().map(partial(self._read, self._client.get(), self._bucket), keys))

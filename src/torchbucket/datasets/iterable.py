@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, Unpack, overload
 
-from torch.utils.data import IterableDataset as TorchIterableDataset
-from torch.utils.data import get_worker_info
-
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.batches import batches_of
-from torchbucket.datasets.clock import EpochClock
-from torchbucket.datasets.epoch import EpochPlan
-from torchbucket.datasets.handle import SampleIterator
+from torchbucket.datasets.epochs.batches import batches_of
+from torchbucket.datasets.epochs.clock import ClockedPass
+from torchbucket.datasets.epochs.epoch import EpochPlan
+from torchbucket.datasets.epochs.resume import state_after
+from torchbucket.datasets.epochs.sharding import Shard, check_even
+from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.datasets.prefetch import check_source, needs_versions
-from torchbucket.datasets.resume import EpochState, StateDict, state_after
+from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.samples import Samples
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
-from torchbucket.datasets.sharding import Rank, Shard, check_even
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import read_bytes
-from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
-from torchbucket.listing import KeyColumn, Listing
 
 __all__ = ["IterableDataset"]
 
@@ -30,7 +26,7 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 
-class IterableDataset(TorchIterableDataset[T_co]):
+class IterableDataset(ResumableDataset[T_co, EpochState]):
     """Objects of one bucket as a stream: each once over all ranks and their DataLoader workers.
 
     Make one with ``from_prefix``, ``from_objects`` or ``from_manifest``. The names are listed once, at construction, in
@@ -58,21 +54,16 @@ class IterableDataset(TorchIterableDataset[T_co]):
         self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: IterableSettings
     ) -> None:
         check_source(settings.fetch, source)
-        self._source = source
-        self._transform = transform
-        self._settings = settings
-        self._plan = EpochPlan(
+        plan = EpochPlan(
             count=len(source.listing),
             names=source.names_digest(),
             shuffle=settings.shuffle,
             seed=settings.seed,
             even=check_even(settings.even),
         )
-        self._clock = EpochClock()
-        self._inherited_rank: Rank | None = None
-        self._loaded: EpochState | None = None  # applies while the clock says so
-        self._workers_own: EpochState | None = None  # what the next iterator of this worker takes up
-        self._latest: Samples[T_co] | None = None
+        super().__init__(source, plan, given_rank=settings.given_rank, state_type=EpochState)
+        self._transform = transform
+        self._settings = settings
 
     @overload
     @classmethod
@@ -123,7 +114,7 @@ class IterableDataset(TorchIterableDataset[T_co]):
             settings.config,
             select=select,
             allow_empty=allow_empty,
-            versions=needs_versions(settings.fetch) or settings.pin_versions,
+            versions=needs_versions(settings.fetch),
             pinned=settings.pin_versions,
         )
         return cls(source, transform, settings)
@@ -154,11 +145,8 @@ class IterableDataset(TorchIterableDataset[T_co]):
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
         settings = IterableSettings(**options)
-        if settings.pin_versions:
-            raise ConfigError(
-                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
-            )
-        return cls(ObjectSource.of_objects(uris, settings.config), transform, settings)
+        source = ObjectSource.of_objects(uris, settings.config, pinned=settings.pin_versions)
+        return cls(source, transform, settings)
 
     @overload
     @classmethod
@@ -223,70 +211,6 @@ class IterableDataset(TorchIterableDataset[T_co]):
         )
         return cls(source, transform, settings)
 
-    @property
-    def keys(self) -> KeyColumn:
-        """The objects' names over all ranks and workers, in the listing's order."""
-        return self._source.listing.keys
-
-    @property
-    def listing(self) -> Listing:
-        """The objects' names and sizes in columns, over all ranks and workers."""
-        return self._source.listing
-
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch that the next pass reads, from 0."""
-        return self._clock.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Name the epoch of the next pass, on every rank alike; running workers that persist learn of it too.
-
-        Passes that have begun stay what they are. A state that was loaded keeps applying if it is of that epoch.
-        """
-        self._clock.set(epoch)
-        if self._latest is not None and self._latest.epoch != epoch:
-            self._latest = None
-
-    def state_dict(self) -> StateDict:
-        """How far the latest iterator of this process got; before any, how far the next one's epoch is.
-
-        A plain dictionary of numbers, texts and lists, some hundred bytes long.
-
-        Raises:
-            ConfigError: a DataLoader's workers have read since an epoch was named: what of their samples was consumed
-                is known to ``StatefulDataLoader``, whose ``state_dict`` has it, and to who counts the batches
-                (``state_after``).
-        """
-        if self._latest is not None:
-            return self._latest.state_dict()
-        if get_worker_info() is None and self._clock.in_workers:
-            raise ConfigError(
-                "state_dict of a data set that a DataLoader's workers have read: this process does not know what of "
-                "their samples was consumed. Take the state_dict of torchdata's StatefulDataLoader, or "
-                "state_after(batches=…)"
-            )
-        return self._beginning().to_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state: the next iteration yields the rest of its epoch, and the one after it the next epoch.
-
-        Load it before a loader is made. A state of one rank and worker is for the same ones, one from
-        ``torchbucket.merge_states`` or ``state_after`` for any.
-
-        Raises:
-            ConfigError: it is no state, damaged, or of a data set with other objects, order or split.
-        """
-        loaded = EpochState.from_dict(state, self._plan)
-        if get_worker_info() is not None:
-            self._workers_own = loaded
-            return
-        if loaded.shard is not None and loaded.consumed == len(loaded.share(loaded.shard)):
-            loaded = EpochState(plan=self._plan, epoch=loaded.epoch + 1)
-        loaded.opened()  # a state that contradicts itself is refused here, not in a worker
-        self._loaded = loaded
-        self._latest = None
-        self._clock.resume(loaded.epoch)
-
     def state_after(
         self,
         *,
@@ -336,33 +260,8 @@ class IterableDataset(TorchIterableDataset[T_co]):
         shares = [len(shard.places(self._plan.count, self._plan.even)) for shard in shards]
         return batches_of(shares, batch_size, drop_last=drop_last)
 
-    def __iter__(self) -> Iterator[T_co]:
-        """Begin to yield the calling process' share; reads begin with the first ``next``."""
-        shard = self._shard()
-        own, self._workers_own = self._workers_own, None
-        begun = self._clock.begin()
-        state = self._loaded if begun.resuming else None
-        if state is None or state.epoch != begun.epoch:
-            state = EpochState(plan=self._plan, epoch=begun.epoch)
-        samples = Samples(self._source, self._transform, self._settings, shard, state, self._clock, begun)
-        if own is not None:
-            samples.take_up(own)
-        self._latest = samples
-        return SampleIterator(samples)
-
-    def _shard(self) -> Shard:
-        return Shard.current(given=self._settings.given_rank, inherited=self._inherited_rank)
-
-    def _beginning(self) -> EpochState:
-        """Where the next pass begins."""
-        epoch = self._clock.epoch
-        if self._loaded is not None and self._clock.resuming and self._loaded.epoch == epoch:
-            return self._loaded
-        return EpochState(plan=self._plan, epoch=epoch)
-
-    def __getstate__(self) -> dict[str, object]:
-        # A spawned worker has no torch.distributed of its own: the data set tells it the rank of who sent it.
-        return self.__dict__ | {"_inherited_rank": Rank.initialised() or self._inherited_rank, "_latest": None}
+    def _reader(self, shard: Shard, state: EpochState, begun: ClockedPass) -> Samples[T_co]:
+        return Samples(self._source, self._transform, self._settings, shard, state, self._clock, begun)
 
     def __repr__(self) -> str:
         return f"IterableDataset({len(self._source.listing)} objects in {self._source.root})"

@@ -14,7 +14,6 @@ from torchbucket.datasets.prefetch import check_source, needs_versions, open_rea
 from torchbucket.datasets.settings import MapOptions, MapSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
-from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import KeyColumn, Listing
 
@@ -93,7 +92,7 @@ class MapDataset(Dataset[T_co]):
             settings.config,
             select=select,
             allow_empty=allow_empty,
-            versions=needs_versions(settings.fetch) or settings.pin_versions,
+            versions=needs_versions(settings.fetch),
             pinned=settings.pin_versions,
         )
         return cls(source, transform, settings)
@@ -124,11 +123,8 @@ class MapDataset(Dataset[T_co]):
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
         settings = MapSettings(**options)
-        if settings.pin_versions:
-            raise ConfigError(
-                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
-            )
-        return cls(ObjectSource.of_objects(uris, settings.config), transform, settings)
+        source = ObjectSource.of_objects(uris, settings.config, pinned=settings.pin_versions)
+        return cls(source, transform, settings)
 
     @overload
     @classmethod

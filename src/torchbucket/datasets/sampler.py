@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from torch.utils.data.distributed import DistributedSampler
 
-from torchbucket.datasets.epoch import EpochPlan
+from torchbucket.datasets.epochs.epoch import EpochPlan
+from torchbucket.datasets.epochs.order import check_epoch
+from torchbucket.datasets.epochs.resume import state_after
+from torchbucket.datasets.epochs.sharding import Even, Rank, Shard, check_even
+from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.datasets.map import MapDataset
-from torchbucket.datasets.order import check_epoch
-from torchbucket.datasets.resume import EpochState, StateDict, state_after
-from torchbucket.datasets.sharding import Even, Rank, Shard, check_even
 
 __all__ = ["ShardedSampler"]
 

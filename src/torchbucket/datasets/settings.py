@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.order import check_seed
+from torchbucket.datasets.epochs.order import check_seed
+from torchbucket.datasets.epochs.sharding import Even, Rank, check_even
 from torchbucket.datasets.prefetch import PREFETCH_BYTES, PREFETCH_OBJECTS, Fetch, PrefetchBudget, check_fetch
-from torchbucket.datasets.sharding import Even, Rank, check_even
 from torchbucket.errors import ConfigError
 from torchbucket.store.protocol import ObjectInfo
 

@@ -81,7 +81,7 @@ class ObjectSource:
         versions: bool = False,
         pinned: bool = False,
     ) -> ObjectSource:
-        """List a prefix, now and in this process; ``versions`` keeps the objects' versions as well.
+        """List a prefix, now and in this process; ``versions`` or ``pinned`` keep the objects' versions as well.
 
         Raises:
             NotFoundError: nothing is under the prefix, or ``select`` kept nothing, and ``allow_empty`` is False.
@@ -97,7 +97,9 @@ class ObjectSource:
             return select(info)
 
         # No object is described one by one where nobody looks at it.
-        listing = list_objects(store, location.key, select=None if select is None else counted, versions=versions)
+        listing = list_objects(
+            store, location.key, select=None if select is None else counted, versions=versions or pinned
+        )
         if not listing and not allow_empty:
             nothing = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')"
             raise _nothing_found(str(location), nothing, seen)
@@ -126,12 +128,17 @@ class ObjectSource:
         return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned)
 
     @classmethod
-    def of_objects(cls, uris: Iterable[str], config: StoreConfig | None) -> ObjectSource:
+    def of_objects(cls, uris: Iterable[str], config: StoreConfig | None, *, pinned: bool = False) -> ObjectSource:
         """Take objects by their addresses, without a request.
 
         Raises:
-            ConfigError: no address, one that names no object, or addresses in more than one bucket.
+            ConfigError: no address, one that names no object, or addresses in more than one bucket; or they are to be
+                pinned, and no version is known.
         """
+        if pinned:
+            raise ConfigError(
+                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
+            )
         if isinstance(uris, str):
             raise ConfigError(f"from_objects takes several addresses, such as [{uris!r}]; got one text")
         locations = [ObjectURI.parse(uri) for uri in uris]

@@ -45,7 +45,7 @@ class Block:
             ConfigError: a key is not valid Unicode text.
         """
         # Plain text: common characters are meant, and common bytes follow from them.
-        shared = commonprefix((min(keys), max(keys)))  # noqa: RUF071
+        shared = commonprefix((min(keys), max(keys)))  # noqa: RUF071  # texts, by characters
         cut = len(shared)
         parts = [key[cut:] for key in keys]
         text = "".join(parts)

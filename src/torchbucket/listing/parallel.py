@@ -94,7 +94,7 @@ class _Ranges:
         self._largest_page = max(self._largest_page, len(answer.keys))
         self._join(part, None if page.complete else page.resume_after)
         mine = len(keys) if part.stop is None else bisect_right(keys, part.stop)
-        # One less than the longest is as long: Cloud Storage counts the key that a request begins at, the others do not.
+        # One less than the longest is as long: Cloud Storage counts the key that a request begins at, S3 does not.
         is_whole = mine == len(keys) and len(answer.keys) >= self._largest_page - 1
         kept = page if mine == len(keys) else cut(page, 0, mine)
         self._splitting.learn(part, kept.keys, is_whole=is_whole)

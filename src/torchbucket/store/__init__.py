@@ -5,8 +5,8 @@ from __future__ import annotations
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
-from torchbucket.store.request import Observer, RequestRecord
 from torchbucket.store.temporary_names import is_temporary
+from torchbucket.store.transport.request_record import Observer, RequestRecord
 from torchbucket.uri import ObjectURI
 
 __all__ = [
@@ -45,14 +45,14 @@ def open_store(uri: str | ObjectURI, config: StoreConfig | None = None, *, obser
 
         return MemoryStore(location, settings)
     if location.scheme == "file":
-        from torchbucket.store.file import FileStore
+        from torchbucket.store.file.store import FileStore
 
         return FileStore(location, settings)
     if location.scheme == "s3":
-        from torchbucket.store.s3 import S3Store
+        from torchbucket.store.s3.store import S3Store
 
         return S3Store(location, settings, observer=observer)
-    from torchbucket.store.gcs import GcsStore
+    from torchbucket.store.gcs.store import GcsStore
 
     return GcsStore(location, settings, observer=observer)
 

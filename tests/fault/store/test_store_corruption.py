@@ -18,7 +18,7 @@ from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket import ChecksumError, ConfigError, ObjectChangedError, PermissionDeniedError, TransportError
 from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
 from torchbucket.store import RequestRecord, Store, open_store
-from torchbucket.store.checksums import ALGORITHMS
+from torchbucket.store.http.checksums import ALGORITHMS
 
 SMALL = random.Random(1).randbytes(100 * KIB)
 LARGE = random.Random(2).randbytes(23 * MIB)

@@ -12,7 +12,8 @@ from scripted_gcs import Say, ScriptedGcs
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import PermissionDeniedError, StoreError, TransportError
-from torchbucket.store import Store, gcs_access, open_store
+from torchbucket.store import Store, open_store
+from torchbucket.store.gcs import access as gcs_access
 
 Opened = Callable[..., Store]
 

@@ -13,7 +13,7 @@ from scripted_s3 import Fault, ScriptedS3
 from torchbucket.config import MIB
 from torchbucket.errors import TransportError
 from torchbucket.store import Store
-from torchbucket.store.loop import Loop
+from torchbucket.store.transport.loop import Loop
 
 Opened = Callable[..., Store]
 

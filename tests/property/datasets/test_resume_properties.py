@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchbucket import merge_states
-from torchbucket.datasets.epoch import EpochPlan
-from torchbucket.datasets.resume import EpochState, state_after
-from torchbucket.datasets.sharding import Rank, Shard
+from torchbucket.datasets.epochs.epoch import EpochPlan
+from torchbucket.datasets.epochs.resume import state_after
+from torchbucket.datasets.epochs.sharding import Rank, Shard
+from torchbucket.datasets.epochs.state import EpochState
 
 
 @dataclass(frozen=True, kw_only=True)

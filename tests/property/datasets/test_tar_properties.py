@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchbucket import TarDataset, merge_states
-from torchbucket.datasets.clock import ClockedPass, EpochClock
-from torchbucket.datasets.sharding import Rank, Shard
+from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
+from torchbucket.datasets.epochs.sharding import Rank, Shard
 from torchbucket.datasets.tar.samples import TarSamples
 from torchbucket.datasets.tar.state import TarState
 from torchbucket.store import open_store

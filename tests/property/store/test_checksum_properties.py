@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket.errors import ChecksumError
-from torchbucket.store.checksums import ALGORITHMS, Algorithm, Checksum
-from torchbucket.store.dialect import UploadedPart
-from torchbucket.store.part_sums import PartSums
-from torchbucket.store.s3_publish import combined
+from torchbucket.store.http.checksums import ALGORITHMS, Algorithm, Checksum
+from torchbucket.store.http.dialect import UploadedPart
+from torchbucket.store.http.part_sums import PartSums
+from torchbucket.store.s3.publish import combined
 
 COMBINABLE = [algorithm for algorithm in ALGORITHMS.values() if algorithm.combine is not None]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.store import Store, open_store
-from torchbucket.store.http import HttpStore
+from torchbucket.store.http.store import HttpStore
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "fault" / "store"))
 from scripted_s3 import Fault, ScriptedS3  # the scripted server is the fault tests'

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-import torchbucket.datasets.clock
-from torchbucket.datasets.clock import EpochClock
+import torchbucket.datasets.epochs.clock
+from torchbucket.datasets.epochs.clock import EpochClock
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def worker(monkeypatch):
 
     def become(number: int, of: int, *, seed: int = 1000) -> None:
         info = SimpleNamespace(id=number, num_workers=of, seed=seed + number)
-        monkeypatch.setattr(torchbucket.datasets.clock, "get_worker_info", lambda: info)
+        monkeypatch.setattr(torchbucket.datasets.epochs.clock, "get_worker_info", lambda: info)
 
     return become
 
@@ -139,7 +139,7 @@ def test_processes_that_inherit_it_count_apart(monkeypatch):
     clock.set(3)
     ranks = []
     for pid in (111, 222):
-        monkeypatch.setattr(torchbucket.datasets.clock, "_owner_pid", lambda pid=pid: pid)
+        monkeypatch.setattr(torchbucket.datasets.epochs.clock, "_owner_pid", lambda pid=pid: pid)
         rank = Played(clock).in_process()
         begun = rank.begin()
         ranks.append(begun.epoch)
@@ -152,7 +152,7 @@ def test_too_many_processes_are_told_so(monkeypatch):
     clock = EpochClock()
     with pytest.raises(RuntimeError, match="construct it in each"):
         for pid in range(1, 300):
-            monkeypatch.setattr(torchbucket.datasets.clock, "_owner_pid", lambda pid=pid: -pid)
+            monkeypatch.setattr(torchbucket.datasets.epochs.clock, "_owner_pid", lambda pid=pid: -pid)
             clock.set(0)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from torchbucket import ConfigError, merge_states
-from torchbucket.datasets.epoch import EpochPlan
-from torchbucket.datasets.resume import EpochState
-from torchbucket.datasets.sharding import Rank, Shard
+from torchbucket.datasets.epochs.epoch import EpochPlan
+from torchbucket.datasets.epochs.sharding import Rank, Shard
+from torchbucket.datasets.epochs.state import EpochState
 
 PLAN = EpochPlan(count=20, names="n")
 

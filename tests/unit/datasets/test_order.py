@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchbucket import ConfigError
-from torchbucket.datasets.order import EpochOrder
+from torchbucket.datasets.epochs.order import EpochOrder
 
 
 def order(count: int, *, seed: int = 0, epoch: int = 0, shuffle: bool = True) -> list[int]:

@@ -10,9 +10,9 @@ import torch.distributed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import torchbucket.datasets.sharding
+import torchbucket.datasets.epochs.sharding
 from torchbucket import ConfigError, IterableDataset
-from torchbucket.datasets.sharding import Rank, Shard
+from torchbucket.datasets.epochs.sharding import Rank, Shard
 
 FIVE = {f"k{index}": b"" for index in range(5)}
 
@@ -25,7 +25,7 @@ def no_launcher(monkeypatch):
 
 def be_worker(monkeypatch, worker: int, workers: int) -> None:
     monkeypatch.setattr(
-        torchbucket.datasets.sharding, "get_worker_info", lambda: SimpleNamespace(id=worker, num_workers=workers)
+        torchbucket.datasets.epochs.sharding, "get_worker_info", lambda: SimpleNamespace(id=worker, num_workers=workers)
     )
 
 

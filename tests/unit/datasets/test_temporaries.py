@@ -12,7 +12,7 @@ import pytest
 
 from torchbucket import ConfigError, sweep_temporaries
 from torchbucket.cli import main
-from torchbucket.datasets.temporaries import TEMPORARIES_PREFIX, TemporaryNames, made_at_s
+from torchbucket.datasets.temporaries.names import TEMPORARIES_PREFIX, TemporaryNames, made_at_s
 from torchbucket.store import open_store
 
 DAY_S = 86400.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from bucketbench.scenarios.delivery import ContentCheck, DeliveryLedger, size_bytes_of
+from bucketbench.scenarios.dataset.delivery import ContentCheck, DeliveryLedger, size_bytes_of
 
 CONTENT = {"a.jpg": b"first", "b.jpg": b"second", "c/d.jpg": b""}
 

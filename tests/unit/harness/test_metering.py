@@ -9,10 +9,10 @@ import pytest
 import xxhash
 
 from bucketbench.records import OperationKind
+from bucketbench.scenarios.dataset.delivery import ContentCheck
 from bucketbench.scenarios.dataset.job import LoaderSettings
-from bucketbench.scenarios.delivery import ContentCheck
-from bucketbench.scenarios.loading import EpochOrder, JobLoader, start_method_of
-from bucketbench.scenarios.metering import MAIN_PROCESS, MeteredBatch
+from bucketbench.scenarios.dataset.loading import EpochOrder, JobLoader, start_method_of
+from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch
 
 CONTENT = {f"{number}.jpg": bytes([number]) * (number + 1) for number in range(10)}
 CHECK = ContentCheck((key, len(data), xxhash.xxh3_128_hexdigest(data)) for key, data in CONTENT.items())

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchbucket import StoreError
+from torchbucket.store.http.xml import MalformedAnswerError
 from torchbucket.store.list_page import check_keys
-from torchbucket.store.s3_listing import list_page
-from torchbucket.store.s3_xml import MalformedAnswerError
+from torchbucket.store.s3.listing import list_page
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
 ETAG = "&quot;d41d8cd98f00b204e9800998ecf8427e&quot;"

@@ -8,10 +8,10 @@ import pytest
 
 from torchbucket import StoreError
 from torchbucket.listing import list_objects
-from torchbucket.store.dialect import ListPage
-from torchbucket.store.list_page import PageRequest
-from torchbucket.store.operation import Call, Onward, Request
+from torchbucket.store.http.dialect import ListPage
+from torchbucket.store.http.page_request import PageRequest
 from torchbucket.store.protocol import ListedPage
+from torchbucket.store.transport.operation import Call, Onward, Request
 
 OK = [b"HTTP/1.1 200 OK\r\n"]
 

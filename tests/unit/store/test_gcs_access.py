@@ -21,8 +21,9 @@ from token_server import TokenServer
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PermissionDeniedError
-from torchbucket.store import gcs_access, open_store
-from torchbucket.store.gcs_access import GcsAccess
+from torchbucket.store import open_store
+from torchbucket.store.gcs import access as gcs_access
+from torchbucket.store.gcs.access import GcsAccess
 
 HTTPS = "https://storage.example.com"
 VARIABLES = (
@@ -155,7 +156,7 @@ def test_gclouds_own_file(account: Callable[..., None], monkeypatch: pytest.Monk
 def test_the_metadata_server(server: TokenServer, tmp_path: Path) -> None:
     """In a process of its own, since google-auth reads these variables when it is imported."""
     program = (
-        "from torchbucket.config import StoreConfig\nfrom torchbucket.store.gcs_access import GcsAccess\n"
+        "from torchbucket.config import StoreConfig\nfrom torchbucket.store.gcs.access import GcsAccess\n"
         f"one = GcsAccess('b', StoreConfig(endpoint={HTTPS!r}))\none.prepare()\nprint(one.lines())"
     )
     environment = {name: value for name, value in os.environ.items() if name != "NO_GCE_CHECK"}

@@ -8,8 +8,8 @@ import pytest
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PermissionDeniedError
-from torchbucket.store.s3_access import Access, Place, addressed
-from torchbucket.store.transport import trusted_certificates
+from torchbucket.store.s3.access import Access, Place, addressed
+from torchbucket.store.transport.certificates import trusted_certificates
 
 VARIABLES = (
     "AWS_REGION",
@@ -123,7 +123,7 @@ def test_refreshed_credentials_are_asked_for_again(monkeypatch: pytest.MonkeyPat
     first = access.credentials()
     assert first is not None
     assert access.credentials() is first
-    monkeypatch.setattr("torchbucket.store.s3_access._RECHECK_S", 0.0)
+    monkeypatch.setattr("torchbucket.store.s3.access._RECHECK_S", 0.0)
     access.renew()
     second, third = access.credentials(), access.credentials()
     assert second is not None and third is not None

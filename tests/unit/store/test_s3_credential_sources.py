@@ -9,7 +9,7 @@ import pytest
 from token_server import TokenServer
 
 from torchbucket.config import StoreConfig
-from torchbucket.store.s3_access import Access
+from torchbucket.store.s3.access import Access
 
 VARIABLES = (
     "AWS_PROFILE",

@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from torchbucket.errors import NotFoundError, TransportError
-from torchbucket.store.engine import Attempt, Engine
-from torchbucket.store.hedge_race import Hedges, Race
-from torchbucket.store.hedging import HedgePolicy
-from torchbucket.store.operation import Again, HedgedOperation, Onward, Operation, Request
+from torchbucket.store.transport.engine import Attempt, Engine
+from torchbucket.store.transport.hedge_race import Hedges, Race
+from torchbucket.store.transport.hedging import HedgePolicy
+from torchbucket.store.transport.operation import Again, HedgedOperation, Onward, Operation, Request
 
 GOOD = [b"HTTP/1.1 206 Partial Content\r\n", b"Content-Length: 3\r\n"]
 BAD = [b"HTTP/1.1 503 Slow Down\r\n"]

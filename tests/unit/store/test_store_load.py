@@ -7,10 +7,10 @@ from collections import deque
 
 import pytest
 
-from torchbucket.store.bandwidth import Bandwidth
-from torchbucket.store.hedging import HedgePolicy
-from torchbucket.store.pace import Pace
-from torchbucket.store.retry import RetryBudget
+from torchbucket.store.transport.bandwidth import Bandwidth
+from torchbucket.store.transport.hedging import HedgePolicy
+from torchbucket.store.transport.pace import Pace
+from torchbucket.store.transport.retry import RetryBudget
 
 
 def test_retries_are_free_within_the_budget_and_wait_beyond_it() -> None:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket.config import MIB, RetryConfig
-from torchbucket.store.fair_queue import FairQueue
-from torchbucket.store.part_buffers import PartBuffers
-from torchbucket.store.part_writer import part_size_bytes
-from torchbucket.store.retry import Backoff, retry_after_s
+from torchbucket.store.http.part_buffers import PartBuffers
+from torchbucket.store.http.part_writer import part_size_bytes
+from torchbucket.store.transport.fair_queue import FairQueue
+from torchbucket.store.transport.retry import Backoff, retry_after_s
 
 GIB, TIB = 1 << 30, 1 << 40
 

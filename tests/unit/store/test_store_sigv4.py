@@ -14,7 +14,7 @@ from botocore.awsrequest import AWSRequest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchbucket.store.sigv4 import EMPTY_SHA256, UNSIGNED_PAYLOAD, Credentials, Signer, canonical_query
+from torchbucket.store.s3.sigv4 import EMPTY_SHA256, UNSIGNED_PAYLOAD, Credentials, Signer, canonical_query
 
 NOW_S = 1_795_800_000.0
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)

@@ -14,7 +14,7 @@ __all__ = ["DatasetJob", "LoaderSettings", "LocalCopy"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoaderSettings:
-    """The DataLoader's arguments; ``start_method`` may be ``auto`` (see :mod:`bucketbench.scenarios.loading`)."""
+    """The DataLoader's arguments; ``start_method`` may be ``auto`` (see `bucketbench.scenarios.dataset.loading`)."""
 
     num_workers: int
     batch_size: int

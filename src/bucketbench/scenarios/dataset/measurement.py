@@ -26,12 +26,12 @@ import torch
 from bucketbench.components import build
 from bucketbench.models.protocol import Model
 from bucketbench.records import Operation, OperationKind, Phase
+from bucketbench.scenarios.dataset.delivery import ContentCheck, DeliveryLedger
 from bucketbench.scenarios.dataset.job import DatasetJob
+from bucketbench.scenarios.dataset.loading import JobLoader, start_method_of
+from bucketbench.scenarios.dataset.local_copy import with_local_copy
+from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch, Timing
 from bucketbench.scenarios.dataset.schema import MAX_EPOCHS
-from bucketbench.scenarios.delivery import ContentCheck, DeliveryLedger
-from bucketbench.scenarios.loading import JobLoader, start_method_of
-from bucketbench.scenarios.local_copy import with_local_copy
-from bucketbench.scenarios.metering import MAIN_PROCESS, MeteredBatch, Timing
 from bucketbench.scenarios.recording import Measurement, Recorder
 from bucketbench.scenarios.server import ServerDifference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torchbucket.datasets.temporaries import TEMPORARIES_PREFIX, check_temporaries_prefix
+from torchbucket.datasets.temporaries.names import TEMPORARIES_PREFIX, check_temporaries_prefix
 from torchbucket.errors import ConfigError
 
 __all__ = ["Compose"]

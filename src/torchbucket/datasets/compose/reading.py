@@ -13,7 +13,7 @@ from typing import NamedTuple
 from torchbucket.datasets.compose.groups import group_positions
 from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.source import ObjectSource
-from torchbucket.datasets.temporaries_alive import LivingTemporaries
+from torchbucket.datasets.temporaries.alive import LivingTemporaries
 from torchbucket.errors import NotFoundError, ObjectChangedError, PermissionDeniedError, StoreError, TruncatedError
 from torchbucket.files.body import BodyBuffer
 from torchbucket.files.reader import ObjectReader

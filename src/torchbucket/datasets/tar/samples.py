@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Generic, Self, TypeVar
+from typing import TypeVar
 
-from torchbucket.datasets.clock import ClockedPass, EpochClock
-from torchbucket.datasets.resume import StateDict
-from torchbucket.datasets.sharding import Shard
+from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
+from torchbucket.datasets.epochs.sharding import Shard
+from torchbucket.datasets.share_iterator import ShareIterator
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.tar.jumps import jump_samples
 from torchbucket.datasets.tar.sample import Place, TarSample
@@ -25,18 +25,14 @@ __all__ = ["TarSamples"]
 T = TypeVar("T")
 
 
-class TarSamples(Iterator[T], Generic[T]):
-    """Yields the samples of one rank's worker, and resumes at any of them.
-
-    A sample that was yielded is consumed; one that waits in the shuffle buffer, that is being fetched, or whose
-    ``transform`` failed, is not. After a failure every further ``next`` fails too, so that no caller takes what is
-    missing for the end.
+class TarSamples(ShareIterator[T, TarState]):
+    """Yields the samples in a reader's shards; one that waits in the shuffle buffer is not consumed.
 
     Args:
         source: the shards.
         transform: makes of a sample what is yielded.
         settings: how to read.
-        shard: the rank and worker that reads.
+        shard: see ``ShareIterator``, as for those that follow.
         state: where in which epoch it begins.
         clock: is told when the share is read.
         begun: this reader's part in the pass.
@@ -58,74 +54,25 @@ class TarSamples(Iterator[T], Generic[T]):
         self._source = source
         self._transform = transform
         self._settings = settings
-        self._shard = shard
-        self._clock = clock
-        self._begun = begun
-        self._running: Generator[T, None, None] | None = None
-        self._closed = False
-        self._failure: BaseException | None = None
-        self._begin_at(state)
-
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch that is read."""
-        return self._state.shards.epoch
-
-    def take_up(self, state: TarState) -> None:
-        """Go on from where a reader in the same place was."""
-        self.close()
-        self._closed, self._failure = False, None
-        self._begin_at(state)
-        self._clock.take_up(self._begun, self.epoch)
-        if self._state.is_finished():
-            self._clock.finish(self._begun)
-
-    def state_dict(self) -> StateDict:
-        """What was yielded of which share of which epoch, and the places of what waits in the shuffle buffer."""
-        return self._reached().to_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state of the same rank and worker among as many; ``ConfigError`` for any other."""
-        self.take_up(TarState.from_dict(state, self._state.shards.plan))
+        super().__init__(shard, state, clock, begun)
 
     def close(self) -> None:
         """End the iteration and drop the reads that are under way; closing again is allowed."""
-        self._closed = True
+        super().close()
         if self._running is not None:
-            self._running.close()
             self._state, self._restored = self._reached(), False
             self._buffer.clear()  # of which the state has the places
 
-    def __next__(self) -> T:
-        if self._failure is not None:
-            raise RuntimeError("this iteration failed before; begin a new one") from self._failure
-        if self._closed:
-            raise StopIteration
-        if self._running is None:
-            self._running = self._run()
-        try:
-            return next(self._running)
-        except StopIteration:
-            self._clock.finish(self._begun)
-            raise
-        except BaseException as error:
-            self._failure = error
-            raise
-
-    def __iter__(self) -> Self:
-        return self
-
-    def _begin_at(self, state: TarState) -> None:
-        self._share, self._state = state.of_reader(self._shard)
-        self._running = None
+    def _begin_at(self, state: TarState) -> TarState:
+        self._share, own = state.of_reader(self._shard)
         self._buffer: list[TarSample] = []
-        self._draws = self._state.draws
+        self._draws = own.draws
         self._restored = False  # whether the buffer holds what the state says
         self._latest: tuple[int, Place, Place, bool] | None = None  # what was put into the buffer last
         self._exhausted = False
+        return own
 
     def _reached(self) -> TarState:
-        """The state after what was yielded."""
         begun = self._state
         if not self._restored:
             return begun

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.order import check_seed
+from torchbucket.datasets.epochs.order import check_seed
+from torchbucket.datasets.epochs.sharding import Rank
 from torchbucket.datasets.prefetch import PREFETCH_BYTES, PrefetchBudget
-from torchbucket.datasets.sharding import Rank
 from torchbucket.errors import ConfigError
 
 __all__ = ["TarFetch", "TarOptions", "TarSettings"]

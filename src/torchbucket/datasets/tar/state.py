@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from torchbucket.datasets.epoch import EpochPlan, EpochShare, Stage
-from torchbucket.datasets.resume import EpochState, StateDict, merge_states
-from torchbucket.datasets.sharding import Shard
+from torchbucket.datasets.epochs.epoch import Epoch, EpochPlan, EpochShare, Stage
+from torchbucket.datasets.epochs.resume import merge_states
+from torchbucket.datasets.epochs.sharding import Shard
+from torchbucket.datasets.epochs.state import EpochState, StateDict, whole_number
 from torchbucket.datasets.tar.sample import Place
 from torchbucket.errors import ConfigError
 
@@ -48,12 +49,28 @@ class TarState:
         rest = tuple(self.rest[place] for place in shard.places(len(self.rest)))
         return share, replace(self, shards=replace(self.shards, shard=shard), rest=rest)
 
+    @classmethod
+    def beginning(cls, plan: EpochPlan, epoch: int) -> Self:
+        """Where an epoch begins, for any reader."""
+        return cls(shards=EpochState.beginning(plan, epoch))
+
+    @property
+    def plan(self) -> EpochPlan:
+        """Which shards, in which order."""
+        return self.shards.plan
+
+    @property
+    def epoch(self) -> int:
+        """The epoch's number."""
+        return self.shards.epoch
+
+    def opened(self) -> Epoch:
+        """The epoch with what is left of its shards; raise ``ConfigError`` where the state contradicts the plan."""
+        return self.shards.opened()
+
     def is_finished(self) -> bool:
         """Whether the reader has yielded all that falls to it."""
-        shards = self.shards
-        if shards.shard is None or self.rest or self.buffer:
-            return False
-        return shards.consumed == len(shards.share(shards.shard))
+        return not self.rest and not self.buffer and self.shards.is_finished()
 
     def to_dict(self) -> StateDict:
         """The state as numbers, texts and lists, for ``torch.save`` and JSON alike."""
@@ -92,7 +109,7 @@ class TarState:
                 shards=shards,
                 rest=tuple(_place(place, versions, shards.plan.count) for place in state["rest"]),
                 buffer=tuple(_place(place, versions, shards.plan.count) for place in state["buffer"]),
-                draws=_number(state["draws"]),
+                draws=whole_number(state["draws"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, ConfigError):
@@ -168,14 +185,8 @@ def _stage(states: list[EpochState]) -> Stage:
 def _place(place: object, versions: dict[int, str], shards: int) -> Place:
     if not isinstance(place, list | tuple) or len(place) != 3:
         raise ValueError(f"expected a shard, a start and a stop; got {place!r}")
-    shard, start = _number(place[0]), _number(place[1])
-    stop = None if place[2] is None else _number(place[2])
+    shard, start = whole_number(place[0]), whole_number(place[1])
+    stop = None if place[2] is None else whole_number(place[2])
     if shard >= shards or (stop is not None and stop <= start):
         raise ValueError(f"{place!r} is no place in {shards} shards")
     return Place(shard, start, stop, versions.get(shard))
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"expected a whole number from 0; got {value!r}")
-    return value

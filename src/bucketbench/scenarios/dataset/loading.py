@@ -1,0 +1,146 @@
+"""The DataLoader of a job: its start method, the order of its samples, and a first pass that can be cut short."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+from torch.utils.data import DataLoader, IterableDataset
+
+from bucketbench.models.protocol import Model
+from bucketbench.scenarios.dataset.delivery import ContentCheck
+from bucketbench.scenarios.dataset.job import LoaderSettings
+from bucketbench.scenarios.dataset.metering import (
+    Limit,
+    MeteredBatch,
+    MeteredIterableDataset,
+    MeteredMapDataset,
+    as_delivered,
+)
+
+__all__ = ["EpochOrder", "JobLoader", "start_method_of"]
+
+_NO_LIMIT: Final = -1
+
+
+def start_method_of(settings: LoaderSettings, client: Any) -> str:
+    """The start method of the workers.
+
+    ``auto`` is fork, which is what DataLoader users on Linux get by default up to Python 3.13 and what starts fastest,
+    unless the client's class says ``fork_safe = False``: then it is forkserver. ``none`` without workers.
+    """
+    if settings.num_workers == 0:
+        return "none"
+    if settings.start_method != "auto":
+        return settings.start_method
+    return "fork" if getattr(client, "fork_safe", True) else "forkserver"
+
+
+class EpochOrder:
+    """Batches of indices of a map data set: in order, or shuffled by a seed, differently each epoch.
+
+    It runs in the main process, so that ``begin`` takes effect on the next iteration of persistent workers too.
+    """
+
+    def __init__(self, *, samples: int, batch_size: int, workers: int, shuffle: bool, seed: int) -> None:
+        self._samples = samples
+        self._batch_size = batch_size
+        self._workers = max(workers, 1)
+        self._shuffle = shuffle
+        self._seed = seed
+        self._epoch = 0
+        self._limit: int | None = None
+
+    def begin(self, *, epoch: int, limit: int | None) -> None:
+        """Choose the order of the next iteration, and how many samples of it there are (None for all)."""
+        self._epoch = epoch
+        self._limit = limit
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = list(range(self._samples))
+        if self._shuffle:
+            # A string seeds by its bytes, so that neighbouring seeds and epochs share nothing.
+            random.Random(f"{self._seed}/{self._epoch}").shuffle(order)  # noqa: S311 - an order, not a secret
+        size = self._batch_size
+        if self._limit is not None:
+            order = order[: self._limit]
+            # A short pass is for all workers: without this the first batch, to the first worker, might be all of it.
+            size = max(min(size, -(-len(order) // self._workers)), 1)
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
+
+    def __len__(self) -> int:
+        return -(-self._samples // self._batch_size)
+
+
+class _LocalLimit:
+    """A limit for a data set that is iterated in this process."""
+
+    def __init__(self) -> None:
+        self.value = _NO_LIMIT
+
+
+class JobLoader:
+    """A DataLoader over a client's data set, iterated once for the warm-up and once for each epoch.
+
+    With ``persistent_workers`` the same worker processes serve all passes, connections and caches included; without,
+    each pass starts its own, within its time.
+    """
+
+    def __init__(
+        self,
+        inner: Any,
+        *,
+        settings: LoaderSettings,
+        start_method: str,
+        content: ContentCheck,
+        model: Model,
+        seed: int,
+    ) -> None:
+        """Load ``inner``, a map data set (``__getitem__`` and ``__len__``) or an iterable one.
+
+        Raises:
+            TypeError: it is neither.
+        """
+        self.iterable = isinstance(inner, IterableDataset) or not hasattr(inner, "__getitem__")
+        if self.iterable and not hasattr(inner, "__iter__"):
+            raise TypeError(f"a client's dataset() returned a {type(inner).__name__}, expected a torch data set")
+        self._order: EpochOrder | None = None
+        self._limit: Limit = _LocalLimit()
+        workers: dict[str, Any] = {"num_workers": settings.num_workers, "pin_memory": settings.pin_memory}
+        if settings.num_workers > 0:
+            context = multiprocessing.get_context(start_method)
+            if start_method == "forkserver":
+                context.set_forkserver_preload(["torch", "bucketbench.scenarios.dataset.metering"])
+            self._limit = context.Value("q", _NO_LIMIT)
+            workers |= {
+                "multiprocessing_context": context,
+                "prefetch_factor": settings.prefetch_factor,
+                "persistent_workers": settings.persistent_workers,
+            }
+        dataset: Any
+        if self.iterable:
+            dataset = MeteredIterableDataset(
+                inner, content=content, model=model, batch_size=settings.batch_size, limit=self._limit
+            )
+            order: dict[str, Any] = {"batch_size": None}
+        else:
+            dataset = MeteredMapDataset(inner, content=content, model=model)
+            self._order = EpochOrder(
+                samples=len(inner),
+                batch_size=settings.batch_size,
+                workers=settings.num_workers,
+                shuffle=settings.shuffle,
+                seed=seed,
+            )
+            order = {"batch_sampler": self._order}
+        self._loader: DataLoader[Any] = DataLoader(dataset, collate_fn=as_delivered, **order, **workers)
+
+    def batches(self, *, epoch: int, limit: int | None = None) -> Iterator[MeteredBatch]:
+        """The batches of one pass; ``limit`` ends it after about so many samples, shared out between the workers."""
+        self._limit.value = _NO_LIMIT if limit is None else limit
+        if self._order is not None:
+            self._order.begin(epoch=epoch, limit=limit)
+        return iter(self._loader)

@@ -1,0 +1,1 @@
+"""Epochs: in which order samples come, who gets which, and how far everyone got."""

@@ -1,0 +1,183 @@
+"""The states of all ranks and workers, merged into one that any number of them goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torchbucket.datasets.epochs.batches import consumed_after
+from torchbucket.datasets.epochs.epoch import Stage
+from torchbucket.datasets.epochs.sharding import Rank, Shard
+from torchbucket.datasets.epochs.state import MARK, EpochState, StateDict
+from torchbucket.errors import ConfigError
+
+__all__ = ["merge_states", "state_after"]
+
+# Where torchdata 0.11 keeps what it needs to replay the batches since a snapshot: StatefulDataLoader.state_dict().
+_SNAPSHOT, _STEPS_SINCE, _LAST_WORKER = "_snapshot", "_steps_since_snapshot", "_last_yielded_worker_id"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Batches:
+    size: int | None
+    drop_last: bool
+
+
+def merge_states(states: object, *, batch_size: int | None = None, drop_last: bool = False) -> StateDict:
+    """Join the states of all ranks and workers into one that any number of ranks and workers can go on from.
+
+    The data set or the sampler loads the result (``load_state_dict``) before its loader is made. What no reader
+    consumed is left, each object once; how it is dealt out depends on who is there then. When all is consumed the
+    result is the beginning of the next epoch.
+
+    Args:
+        states: ``state_dict()`` of the loaders, data sets or samplers of all ranks, in any order and any nesting of
+            lists and dictionaries: those of torchdata's ``StatefulDataLoader`` are searched for what they hold.
+        batch_size: the loaders'; needed where ``snapshot_every_n_steps`` is more than 1, since a loader then notes how
+            many batches it yielded since its last snapshot.
+        drop_last: the loaders'; for the same reason.
+
+    Raises:
+        ConfigError: no state is there, one of a rank or worker is missing, or they are of different data sets, epochs
+            or beginnings.
+    """
+    from torchbucket.datasets.tar.state import merge_tar_states, tar_states_in  # it imports this module
+
+    states = list(states) if isinstance(states, Iterator) else states
+    if shards := list(tar_states_in(states)):
+        return merge_tar_states(shards)
+    found = list(_found(states, _Batches(size=batch_size, drop_last=drop_last)))
+    if not found:
+        raise ConfigError(
+            "merge_states found no state of a torchbucket data set or sampler; give it the state_dict() of every "
+            "rank's StatefulDataLoader, data set or sampler"
+        )
+    first = found[0]
+    for state in found:
+        for what in ("plan", "epoch", "stages"):
+            if getattr(state, what) != getattr(first, what):
+                raise ConfigError(
+                    f"merge_states got states that differ in {what}: {getattr(first, what)!r} and "
+                    f"{getattr(state, what)!r}. Merge the states of one data set, taken by all ranks at one step"
+                )
+    stage = _stage(found)
+    return (first if stage is None else _after(first, stage)).to_dict()
+
+
+def state_after(
+    state: EpochState, *, world_size: int, workers: int, batches: int, batch_size: int | None, drop_last: bool = False
+) -> StateDict:
+    """The state after every rank's loader has yielded some batches, for any ranks and workers to go on from.
+
+    Args:
+        state: where the loaders began.
+        world_size: how many ranks there are.
+        workers: how many workers each loader has; 0 is as good as one.
+        batches: how many each has yielded.
+        batch_size: samples in a batch; None where the loaders yield samples.
+        drop_last: a worker's last batch is left out where it is shorter.
+
+    Raises:
+        ConfigError: a number is out of range, or there are not so many batches.
+    """
+    if world_size < 1 or workers < 0:
+        raise ConfigError(
+            f"there is at least one rank, and no rank has fewer than 0 workers; got world_size={world_size}, "
+            f"num_workers={workers}"
+        )
+    if state.shard is not None and (world_size, workers) not in ((1, 0), (1, 1)):
+        raise ConfigError(
+            f"the loaders went on from the state of {state.shard} alone, and what the others consumed is not known "
+            "here: load a state of all (torchbucket.merge_states), or take the state of torchdata's StatefulDataLoader"
+        )
+    epoch = state.opened()
+    stage = []
+    for rank in range(world_size):
+        place = Rank(rank=rank, world_size=world_size)
+        shards = [Shard(rank=place, worker=worker, workers=workers or 1) for worker in range(workers or 1)]
+        before = [state.consumed if shard == state.shard else 0 for shard in shards]
+        shares = [len(epoch.share(shard)) for shard in shards]
+        counts = consumed_after(shares, batches, batch_size, drop_last=drop_last, consumed=before)
+        stage.append(tuple(counts))
+    return _after(state, tuple(stage)).to_dict()
+
+
+def _after(state: EpochState, stage: Stage) -> EpochState:
+    """Where all readers together are when the stage is over: in the next epoch, if nothing of this one is left."""
+    epoch = state.opened()
+    whole = replace(state, shard=None, consumed=0)
+    if all(consumed == len(share) for share, consumed in epoch.readers(stage)):
+        return replace(whole, epoch=whole.epoch + 1, stages=())
+    if any(any(workers) for workers in stage):
+        whole = replace(whole, stages=(*whole.stages, stage))
+        whole.opened()  # refuses a stage that consumed more than it was dealt
+    return whole
+
+
+def _stage(states: list[EpochState]) -> Stage | None:
+    """What each reader consumed; None where the states are of no readers."""
+    consumed: dict[Shard, int] = {}
+    for state in states:
+        if state.shard is None:
+            continue
+        if consumed.setdefault(state.shard, state.consumed) != state.consumed:
+            raise ConfigError(
+                f"merge_states got two states of {state.shard}, which consumed {consumed[state.shard]} and "
+                f"{state.consumed} samples. Give it one state of each rank, all of one step"
+            )
+    if not consumed:
+        return None
+    if any(state.shard is None for state in states):
+        raise ConfigError("merge_states got states of readers and one that was merged before; give it either")
+    sizes = {shard.rank.world_size for shard in consumed}
+    if len(sizes) > 1:
+        raise ConfigError(f"merge_states got states of jobs with {' and '.join(map(str, sorted(sizes)))} ranks")
+    stage = []
+    (world_size,) = sizes
+    for rank in range(world_size):
+        of_rank = {shard.worker: count for shard, count in consumed.items() if shard.rank.rank == rank}
+        workers = {shard.workers for shard in consumed if shard.rank.rank == rank}
+        if len(workers) != 1 or sorted(of_rank) != list(range(*workers)):
+            of_workers = "those of workers " + ", ".join(map(str, sorted(of_rank)))
+            raise ConfigError(
+                f"merge_states needs a state of each worker of each of the {world_size} ranks; of rank {rank} it got "
+                f"{of_workers if of_rank else 'none'}. Gather them with "
+                "torch.distributed.all_gather_object, or save one file a rank and read them all"
+            )
+        stage.append(tuple(of_rank[worker] for worker in range(*workers)))
+    return tuple(stage)
+
+
+def _found(states: object, batches: _Batches) -> Iterator[EpochState]:
+    """The states inside any nesting; what a loader yielded since its snapshot is counted as consumed."""
+    if isinstance(states, Mapping):
+        if MARK in states:
+            yield EpochState.from_dict(states)
+            return
+        inner = [state for value in states.values() for state in _found(value, batches)]
+        steps = states.get(_STEPS_SINCE, 0)
+        yield from _advanced(inner, steps, states[_SNAPSHOT], batches) if steps and inner else inner
+    elif isinstance(states, Iterable) and not isinstance(states, str | bytes):
+        for value in states:
+            yield from _found(value, batches)
+
+
+def _advanced(states: list[EpochState], steps: int, snapshot: Mapping[str, Any], batches: _Batches) -> list[EpochState]:
+    if batches.size is None:
+        raise ConfigError(
+            f"a loader yielded {steps} batches since its last snapshot (snapshot_every_n_steps is more than 1), and "
+            "its state does not say how long they were: give merge_states the loader's batch_size"
+        )
+    by_worker = {state.shard.worker: state for state in states if state.shard is not None}
+    ordered = [by_worker[worker] for worker in sorted(by_worker)]
+    shares = [len(state.opened().share(state.shard)) for state in ordered if state.shard is not None]
+    consumed = consumed_after(
+        shares,
+        steps,
+        batches.size,
+        drop_last=batches.drop_last,
+        consumed=[state.consumed for state in ordered],
+        first=(snapshot[_LAST_WORKER] + 1) % len(ordered),
+    )
+    return [replace(state, consumed=count) for state, count in zip(ordered, consumed, strict=True)]

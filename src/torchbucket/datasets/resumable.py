@@ -1,0 +1,139 @@
+"""What the iterable-style data sets have in common: the names, the epochs, and how far the latest pass got."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from torch.utils.data import IterableDataset as TorchIterableDataset
+from torch.utils.data import get_worker_info
+
+from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
+from torchbucket.datasets.epochs.epoch import EpochPlan
+from torchbucket.datasets.epochs.sharding import Rank, Shard
+from torchbucket.datasets.epochs.state import StateDict
+from torchbucket.datasets.handle import SampleIterator
+from torchbucket.datasets.share_iterator import ReaderState, ShareIterator
+from torchbucket.datasets.source import ObjectSource
+from torchbucket.errors import ConfigError
+from torchbucket.listing import KeyColumn, Listing
+
+__all__ = ["ResumableDataset"]
+
+T_co = TypeVar("T_co", covariant=True)
+S = TypeVar("S", bound=ReaderState)
+
+
+class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
+    """A stream whose share is decided when an iteration starts, and which goes on from where it was left.
+
+    Args:
+        source: the objects that are dealt out.
+        plan: in which order.
+        given_rank: the rank; None means to find out at each iteration.
+        state_type: what says how far a reader got.
+    """
+
+    def __init__(self, source: ObjectSource, plan: EpochPlan, *, given_rank: Rank | None, state_type: type[S]) -> None:
+        self._source = source
+        self._plan = plan
+        self._given_rank = given_rank
+        self._state_type = state_type
+        self._clock = EpochClock()
+        self._inherited_rank: Rank | None = None
+        self._loaded: S | None = None  # applies while the clock says so
+        self._workers_own: S | None = None  # what the next iterator of this worker takes up
+        self._latest: ShareIterator[T_co, S] | None = None
+
+    @abstractmethod
+    def _reader(self, shard: Shard, state: S, begun: ClockedPass) -> ShareIterator[T_co, S]:
+        """Make the iterator of one reader's share."""
+
+    @property
+    def keys(self) -> KeyColumn:
+        """The objects' names over all ranks and workers, in the listing's order."""
+        return self._source.listing.keys
+
+    @property
+    def listing(self) -> Listing:
+        """The objects' names and sizes in columns, over all ranks and workers."""
+        return self._source.listing
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that the next pass reads, from 0."""
+        return self._clock.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Name the epoch of the next pass, on every rank alike; running workers that persist learn of it too.
+
+        Passes that have begun stay what they are. A state that was loaded keeps applying if it is of that epoch.
+        """
+        self._clock.set(epoch)
+        if self._latest is not None and self._latest.epoch != epoch:
+            self._latest = None
+
+    def state_dict(self) -> StateDict:
+        """How far the latest iterator of this process got; before any, how far the next one's epoch is.
+
+        A plain dictionary of numbers, texts and lists: some hundred bytes, and 40 for each sample in a shuffle buffer.
+
+        Raises:
+            ConfigError: a DataLoader's workers have read since an epoch was named: what of their samples was consumed
+                is known to ``StatefulDataLoader``, whose ``state_dict`` has it, and to who counts the batches
+                (``IterableDataset.state_after``).
+        """
+        if self._latest is not None:
+            return self._latest.state_dict()
+        if get_worker_info() is None and self._clock.in_workers:
+            raise ConfigError(
+                "state_dict of a data set that a DataLoader's workers are reading, or have read: this process does not "
+                "know what of their samples was consumed. Take the state_dict of torchdata's StatefulDataLoader, or "
+                "that of IterableDataset.state_after(batches=…)"
+            )
+        return self._beginning(self._clock.epoch, resuming=self._clock.resuming).to_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state: the next iteration yields the rest of its epoch, and the one after it the next epoch.
+
+        Load it before a loader is made. A state of one rank and worker is for the same ones, one from
+        ``torchbucket.merge_states`` or ``IterableDataset.state_after`` for any.
+
+        Raises:
+            ConfigError: it is no state, damaged, or of a data set with other objects, order or split.
+        """
+        loaded = self._state_type.from_dict(state, self._plan)
+        if get_worker_info() is not None:
+            self._workers_own = loaded
+            return
+        if loaded.is_finished():
+            loaded = self._state_type.beginning(self._plan, loaded.epoch + 1)
+        loaded.opened()  # a state that contradicts itself is refused here, not in a worker
+        self._loaded = loaded
+        self._latest = None
+        self._clock.resume(loaded.epoch)
+
+    def __iter__(self) -> Iterator[T_co]:
+        """Begin to yield the calling process' share; reads begin with the first ``next``."""
+        shard = self._shard()
+        own, self._workers_own = self._workers_own, None
+        begun = self._clock.begin()
+        reader = self._reader(shard, self._beginning(begun.epoch, resuming=begun.resuming), begun)
+        if own is not None:
+            reader.take_up(own)
+        self._latest = reader
+        return SampleIterator(reader)
+
+    def _shard(self) -> Shard:
+        return Shard.current(given=self._given_rank, inherited=self._inherited_rank)
+
+    def _beginning(self, epoch: int, *, resuming: bool) -> S:
+        """Where a pass of an epoch begins."""
+        if self._loaded is not None and resuming and self._loaded.epoch == epoch:
+            return self._loaded
+        return self._state_type.beginning(self._plan, epoch)
+
+    def __getstate__(self) -> dict[str, object]:
+        # A spawned worker has no torch.distributed of its own: the data set tells it the rank of who sent it.
+        return self.__dict__ | {"_inherited_rank": Rank.initialised() or self._inherited_rank, "_latest": None}

@@ -1,0 +1,1 @@
+"""Temporary objects: their names, and their removal whatever ends the process."""

@@ -1,0 +1,263 @@
+"""Objects as files below one directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+from torchbucket.config import StoreConfig
+from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
+from torchbucket.store.base import BaseStore, check_key, check_range, check_same, fit
+from torchbucket.store.conditions import condition_of
+from torchbucket.store.file.errors import explained
+from torchbucket.store.file.listing import TEMPORARY_PREFIX, list_files
+from torchbucket.store.file.writer import FileWriter, check_condition, described, locked
+from torchbucket.store.forking import renew_after_fork
+from torchbucket.store.list_page import page_of
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
+from torchbucket.uri import ObjectURI, key_bytes
+
+__all__ = ["FileStore"]
+
+T = TypeVar("T")
+
+# Threads that read ahead of a disk. Source: NVMe and page cache are saturated by far fewer; more only cost memory.
+_READERS: Final = 16
+
+
+class FileStore(BaseStore):
+    """A store of files, with an object store's meaning: an object appears whole or not at all.
+
+    A write goes to a temporary file in the same directory, is flushed to the device and renamed, under a lock of the
+    directory, which makes conditions sure among all processes that use this store. A key is a relative
+    path; one that a file system cannot hold (an empty, ``.`` or ``..`` segment, a NUL, a name above 255 bytes, a file
+    and a directory of the same name) is refused with ``UnsupportedError``, and so is a link that leads out of the root
+    or to a directory, when it is read and when it is listed. The file system should tell names apart by their bytes;
+    one that folds case or Unicode forms joins such keys.
+
+    Safe for use by several threads and processes at once, and after a fork.
+    """
+
+    def __init__(self, uri: ObjectURI, config: StoreConfig) -> None:
+        super().__init__(uri.root, config)
+        self._root = uri.bucket
+        self._real_root = os.path.realpath(uri.bucket)
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Give a forked child threads of its own."""
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the files under a prefix; those written or removed meanwhile may or may not be among them."""
+        for key, found in list_files(self._real_root, self.uri, prefix, start_after=start_after):
+            yield described(key, found)
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        """Begin to list one page on one of the store's threads; each page reads the directories anew."""
+        key_bytes(prefix)
+        limit = self._config.list_page_size
+
+        def work() -> ListedPage:
+            infos = islice(self.list(prefix, start_after=start_after), limit + 1)
+            return page_of(list(infos), limit, start_after)
+
+        return self._submit(work)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one file."""
+        path = self._path(key)
+        with explained("head", self.address(key)):
+            found = Path(path).stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise FileNotFoundError
+            return described(key, found)
+
+    def submit_read(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        into: memoryview | None = None,
+        size_bytes: int | None = None,
+        version: str | None = None,
+    ) -> Future[ObjectData]:
+        """Begin a read on one of the store's threads; one opened file serves the whole of it."""
+        check_key(key)
+        target = check_range(start, stop, size_bytes, into)
+        return self._submit(partial(self._read, key, start, stop, target, size_bytes, version))
+
+    def _submit(self, work: Callable[[], T]) -> Future[T]:
+        with self._lock:
+            if self._pool is None:
+                workers = min(self._config.concurrency, _READERS)
+                self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
+            return self._pool.submit(work)
+
+    def _read(
+        self,
+        key: str,
+        start: int,
+        stop: int | None,
+        target: memoryview | None,
+        size_bytes: int | None,
+        version: str | None,
+    ) -> ObjectData:
+        path = self._path(key)
+        with explained("read", self.address(key)):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise FileNotFoundError
+                info = described(key, found)
+                check_same(self.address(key), info, size_bytes=size_bytes, version=version)
+                length = max(0, min(info.size_bytes, info.size_bytes if stop is None else stop) - start)
+                data: bytes | memoryview
+                if target is None:
+                    data = _read_bytes(descriptor, start, length)
+                else:
+                    data = fit(target, length)
+                    _read_into(descriptor, start, data)
+                # A file that something rewrote in place, not by renaming, has another time or size now.
+                check_same(
+                    self.address(key), described(key, os.fstat(descriptor)), size_bytes=None, version=info.version
+                )
+            finally:
+                os.close(descriptor)
+        return ObjectData(info=info, start=start, data=data)
+
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> FileWriter:
+        """Begin a write to a temporary file beside the target."""
+        condition = condition_of(if_absent, if_version)
+        return FileWriter(self.address(key), key, self._path(key, follow=False), condition, self._prune)
+
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
+        """Remove a file if it is there, and the directories that are empty then."""
+        path, uri, condition = self._path(key, follow=False), self.address(key), condition_of(False, if_version)
+        try:
+            with explained("delete", uri), locked(Path(path).parent, uri, needed=condition is not None):
+                if condition is not None and os.path.lexists(path):
+                    check_condition("delete", uri, path, key, condition)
+                Path(path).unlink()
+        except NotFoundError:
+            return
+        self._prune(Path(path).parent)
+
+    def copy(self, source_key: str, target_key: str) -> ObjectInfo:
+        """Copy a file through a temporary, so that the target appears whole."""
+        return self._join("copy", [ObjectInfo(key=source_key, size_bytes=0)], target_key)
+
+    def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        """Join files through a temporary, so that the target appears whole."""
+        return self._join("compose", sources, target_key)
+
+    def _join(self, operation: str, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        with self.open_writer(target_key) as writer:
+            for source in sources:
+                uri = self.address(source.key)
+                with explained(operation, uri), Path(self._path(source.key)).open("rb") as reader:
+                    before = described(source.key, os.fstat(reader.fileno()))
+                    check_same(uri, before, size_bytes=None, version=source.version, operation=operation)
+                    shutil.copyfileobj(reader, writer.file, 1 << 20)
+                    # Something that rewrote the file in place, not by renaming, changed its time or size.
+                    after = described(source.key, os.fstat(reader.fileno()))
+                    check_same(uri, after, size_bytes=None, version=before.version, operation=operation)
+            return writer.close()
+
+    def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
+        """Yield the temporary files of writes in progress and of writers that were killed.
+
+        A name above 229 bytes is cut, since the temporary's own must fit into 255.
+        """
+        # A temporary lies in its target's directory, whatever its own name, so that part of the prefix bounds the walk.
+        within = prefix[: prefix.rfind("/") + 1]
+        for key, found in list_files(self._real_root, self.uri, within, temporaries=True):
+            directory, _, name = key.rpartition("/")
+            target = f"{directory}/" * bool(directory) + name[len(TEMPORARY_PREFIX) + 9 :]
+            if target.startswith(prefix):
+                yield OpenUpload(key=target, upload_id=name, started_s=found.st_mtime)
+
+    def abort_upload(self, upload: OpenUpload) -> None:
+        """Remove a temporary file; its writer, if it lives, fails when it closes."""
+        name = upload.upload_id
+        if not name.startswith(TEMPORARY_PREFIX) or "/" in name:
+            raise StoreError(f"{name!r} is no open upload of {self.uri}", operation="abort_upload", uri=self.uri)
+        parent = Path(self._path(upload.key, follow=False)).parent
+        (parent / name).unlink(missing_ok=True)
+        self._prune(parent)
+
+    def close(self) -> None:
+        """End the store's threads once their reads are done."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown()
+
+    def _path(self, key: str, *, follow: bool = True) -> str:
+        """The file that a key names, inside the root whatever links lie on the way."""
+        check_key(key)
+        segments = key.split("/")
+        reason = ""
+        if any(segment in ("", ".", "..") for segment in segments):
+            reason = "an empty, '.' or '..' segment"
+        elif "\0" in key:
+            reason = "a NUL"
+        elif any(len(segment.encode()) > 255 for segment in segments):
+            reason = "a segment above 255 bytes"
+        elif any(segment.startswith(TEMPORARY_PREFIX) for segment in segments):
+            reason = f"a segment that begins like this store's temporary files, {TEMPORARY_PREFIX!r}"
+        if reason:
+            raise self._unsupported(key, f"its key has {reason}, which a directory of files cannot hold; rename it")
+        plain = os.path.join(self._real_root, *segments)  # noqa: PTH118  # pathlib would cost more than the read
+        if follow:
+            real = os.path.realpath(plain)
+        else:
+            # A write replaces, and a delete removes, what has the name itself, be it a link.
+            real = os.path.join(os.path.realpath(os.path.dirname(plain)), segments[-1])  # noqa: PTH118, PTH120
+        if os.path.commonpath((self._real_root, real)) != self._real_root:
+            raise self._unsupported(key, "a link on its path leads out of the store's root; open its target instead")
+        return real
+
+    def _unsupported(self, key: str, why: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.address(key)}: {why}", operation="path", uri=self.address(key))
+
+    def _prune(self, directory: Path) -> None:
+        root = Path(self._real_root)
+        while directory != root and root in directory.parents:
+            try:
+                directory.rmdir()
+            except OSError:
+                return
+            directory = directory.parent
+
+
+def _read_bytes(descriptor: int, start: int, length: int) -> bytes:
+    # One call returns at most 2 GiB less a page. Source: Linux manual, read(2).
+    first = os.pread(descriptor, length, start)
+    if len(first) == length:
+        return first
+    whole = memoryview(bytearray(length))
+    whole[: len(first)] = first
+    _read_into(descriptor, start + len(first), whole[len(first) :])
+    return bytes(whole)
+
+
+def _read_into(descriptor: int, start: int, target: memoryview) -> None:
+    done = 0
+    while done < len(target):
+        count = os.preadv(descriptor, [target[done:]], start + done)
+        if count == 0:
+            raise OSError(f"the file ended after {done} of {len(target)} bytes; it was cut while it was read")
+        done += count

@@ -1,0 +1,1 @@
+"""Cloud Storage, by its JSON and XML APIs."""

@@ -1,0 +1,67 @@
+"""The pages of the JSON API's listing, read into columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from torchbucket.store.http.dialect import ListPage
+from torchbucket.store.http.xml import MalformedAnswerError
+
+__all__ = ["list_page", "page_query"]
+
+# A partial answer: of the thirty fields of an object only these, about 100 of 1,000 bytes.
+# Source: Cloud Storage JSON API, "Partial response".
+_FIELDS: Final = "nextPageToken,items(name,size,generation)"
+
+
+def page_query(prefix: str, *, start_after: str, token: str | None, page_size: int) -> dict[str, str]:
+    """The parameters that ask for a page.
+
+    ``startOffset`` is inclusive, so the first page may begin with ``start_after`` itself, which ``list_page`` leaves
+    out; it is sent with every page, as the provider demands of a token's request.
+    """
+    query = {"fields": _FIELDS, "maxResults": str(page_size)}
+    if prefix:
+        query["prefix"] = prefix
+    if start_after:
+        query["startOffset"] = start_after
+    if token is not None:
+        query["pageToken"] = token
+    return query
+
+
+def list_page(body: bytes, *, start_after: str) -> ListPage:
+    """Read a page that was asked for with ``page_query``.
+
+    Raises:
+        MalformedAnswerError: the answer is no such page.
+    """
+    try:
+        page = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise MalformedAnswerError(f"the answer is not JSON: {error}") from None
+    if not isinstance(page, dict):
+        raise MalformedAnswerError(f"expected a page of a listing, got a JSON {type(page).__name__}")
+    items, token = page.get("items", []), page.get("nextPageToken")
+    if not isinstance(items, list) or not (token is None or isinstance(token, str)):
+        raise MalformedAnswerError("the listing's items are no list, or its token is no text")
+    try:
+        keys = [item["name"] for item in items]
+        sizes = [int(item["size"]) for item in items]
+        versions = [item.get("generation") for item in items]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise MalformedAnswerError(f"an item of the listing lacks its name or size: {error!r}") from None
+    _check(keys, sizes, versions)
+    if keys and keys[0] == start_after:
+        del keys[0], sizes[0], versions[0]
+    return ListPage(keys=keys, sizes_bytes=sizes, versions=versions, next_token=token or None)
+
+
+def _check(keys: list[Any], sizes: list[int], versions: list[Any]) -> None:
+    if not all(isinstance(key, str) for key in keys):
+        raise MalformedAnswerError("the listing has a name that is no text")
+    if sizes and min(sizes) < 0:
+        raise MalformedAnswerError(f"the listing has the size {min(sizes)}")
+    if not all(version is None or isinstance(version, str) for version in versions):
+        raise MalformedAnswerError("the listing has a generation that is no text")

@@ -1,0 +1,247 @@
+"""A store behind HTTP: the calls of the protocol, made of a dialect's requests and run by the transport."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from typing import Final, TypeVar
+
+from torchbucket.config import MIB, StoreConfig
+from torchbucket.errors import UnsupportedError
+from torchbucket.store.base import BaseStore, byte_view, check_key, check_range
+from torchbucket.store.conditions import condition_of
+from torchbucket.store.forking import renew_after_fork
+from torchbucket.store.http.composition import compose_many
+from torchbucket.store.http.dialect import Dialect, ListPage
+from torchbucket.store.http.large_read import LargeRead
+from torchbucket.store.http.page_request import PageRequest
+from torchbucket.store.http.part_buffers import PartBuffers
+from torchbucket.store.http.part_upload import copy_in_parts, write_from_memory
+from torchbucket.store.http.part_writer import PartWriter, abort_open_writers
+from torchbucket.store.http.range_read import RangeRead
+from torchbucket.store.list_page import check_keys, wrong_listing
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
+from torchbucket.store.transport.operation import Operation
+from torchbucket.store.transport.request_record import Observer
+from torchbucket.store.transport.transport import Transport, close_all
+from torchbucket.uri import key_bytes
+
+__all__ = ["HttpStore"]
+
+T = TypeVar("T")
+
+# Parts of a copy carry no bytes through this process, so they are large. Source: few requests; S3 allows 5 GiB.
+_COPY_PART_BYTES: Final = 512 * MIB
+
+
+class HttpStore(BaseStore):
+    """A bucket of a provider whose protocol a dialect knows.
+
+    Args:
+        uri: the bucket's address.
+        config: the settings.
+        dialect: the provider's requests.
+        observer: called after each attempt of a request.
+    """
+
+    def __init__(self, uri: str, config: StoreConfig, dialect: Dialect, observer: Observer | None = None) -> None:
+        super().__init__(uri, config)
+        self._dialect = dialect
+        self._transport = Transport(config, observer)
+        self._buffers = PartBuffers(config.memory_budget_bytes, config.part_size_bytes)
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Give a forked child a dialect with locks of its own."""
+        self._dialect.renew()
+
+    def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects under a prefix, fetching the next page while one is used.
+
+        Raises:
+            StoreError: a page repeats or goes backward; a wrong or endless listing is never returned.
+        """
+        key_bytes(prefix)
+        key_bytes(start_after)
+        last, tokens = start_after, set[str]()
+        page = self._ask(self._dialect.list_page(prefix, start_after=start_after, token=None))
+        while True:
+            following: Operation[ListPage] | None = None
+            if page.next_token is not None:
+                if page.next_token in tokens:
+                    raise wrong_listing(self.address(prefix), "the server repeats a page's token")
+                tokens.add(page.next_token)
+                following = self._dialect.list_page(prefix, start_after=start_after, token=page.next_token)
+                self._dialect.prepare()
+                self._transport.submit((following,))
+            try:
+                check_keys(page.keys, prefix=prefix, after=last, uri=self.address(prefix))
+                yield from page.infos()
+            except BaseException:
+                if following is not None:
+                    self._transport.drop((following,))
+                raise
+            if following is None:
+                return
+            last = page.keys[-1] if page.keys else last
+            page = following.future.result()
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        """Begin to list one page; pages are asked for by key, so any number of them can be on the way at once."""
+        key_bytes(prefix)
+        key_bytes(start_after)
+        self._dialect.prepare()
+        request = PageRequest(self._dialect, prefix, start_after)
+        self._transport.submit((request,))
+        return request.future
+
+    def head(self, key: str) -> ObjectInfo:
+        """Describe one object."""
+        check_key(key)
+        return self._ask(self._dialect.head_object(key))
+
+    def submit_read(
+        self,
+        key: str,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        into: memoryview | None = None,
+        size_bytes: int | None = None,
+        version: str | None = None,
+    ) -> Future[ObjectData]:
+        """Begin a read: one request for what fits in a part, several at once for more."""
+        check_key(key)
+        target = check_range(start, stop, size_bytes, into)
+        self._dialect.prepare()
+        part_bytes = self._config.part_size_bytes
+        end = size_bytes if stop is None else stop if size_bytes is None else min(stop, size_bytes)
+        if end is None or end - start > part_bytes:
+            return LargeRead(
+                self._transport,
+                self._dialect,
+                key,
+                start=start,
+                stop=stop,
+                target=target,
+                size_bytes=size_bytes,
+                version=version,
+                part_size_bytes=part_bytes,
+                most_fetches=self._config.retry.max_attempts,
+            ).begin()
+        whole = start == 0 and size_bytes is not None and end == size_bytes
+        read = RangeRead(
+            self._dialect,
+            key,
+            start=start,
+            stop=None if whole else stop,
+            target=target,
+            size_bytes=size_bytes,
+            version=version,
+            whole=whole,
+        )
+        self._transport.submit((read,))
+        return read.future
+
+    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> PartWriter:
+        """Begin a streamed write; nothing is sent before the first part is full."""
+        check_key(key)
+        condition = condition_of(if_absent, if_version)
+        self._dialect.prepare()
+        return PartWriter(
+            self._transport,
+            self._dialect,
+            self._buffers,
+            key,
+            condition=condition,
+            first_bytes=self._config.part_size_bytes,
+        )
+
+    def write(
+        self,
+        key: str,
+        data: bytes | bytearray | memoryview,
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+    ) -> ObjectInfo:
+        """Write an object from memory, without a copy of it; do not change ``data`` meanwhile."""
+        check_key(key)
+        condition = condition_of(if_absent, if_version)
+        self._dialect.prepare()
+        return write_from_memory(
+            self._transport,
+            self._dialect,
+            key,
+            byte_view(data),
+            condition=condition,
+            part_bytes=self._config.part_size_bytes,
+        )
+
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
+        """Remove an object."""
+        check_key(key)
+        self._ask(self._dialect.delete_object(key, condition=condition_of(False, if_version)))
+
+    def copy(self, source_key: str, target_key: str) -> ObjectInfo:
+        """Copy an object on the server's side, in parts where it is too large for one request."""
+        check_key(source_key)
+        check_key(target_key)
+        source = self.head(source_key)
+        if source.size_bytes <= self._dialect.largest_copy_bytes:
+            return self._ask(self._dialect.copy_object(source, target_key))
+        return copy_in_parts(self._transport, self._dialect, source, target_key, part_bytes=_COPY_PART_BYTES)
+
+    def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
+        """Join objects into one on the server's side."""
+        check_key(target_key)
+        for source in sources:
+            check_key(source.key)
+        if not self._dialect.most_sources:
+            raise UnsupportedError(
+                f"compose {self.address(target_key)}: the provider joins no objects into one; write the object anew",
+                operation="compose_object",
+                uri=self.address(target_key),
+            )
+        self._dialect.prepare()
+        return compose_many(self._transport, self._dialect, sources, target_key)
+
+    def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
+        """Yield the uploads left open under a prefix."""
+        key_bytes(prefix)
+        marker: tuple[str, str] | None = None
+        while True:
+            page = self._ask(self._dialect.upload_page(prefix, marker))
+            yield from page.uploads
+            if page.next_marker is None:
+                return
+            if (
+                marker is not None and key_bytes(page.next_marker[0]) < key_bytes(marker[0])
+            ) or page.next_marker == marker:
+                raise wrong_listing(self.address(prefix), "the server repeats a page of open uploads")
+            marker = page.next_marker
+
+    def abort_upload(self, upload: OpenUpload) -> None:
+        """Abort one open upload."""
+        check_key(upload.key)
+        self._ask(self._dialect.abort_upload(upload.key, upload.upload_id))
+
+    def close(self) -> None:
+        """End the transport's thread and connections, once what was begun is done."""
+        self._transport.close()
+
+    def _ask(self, operation: Operation[T]) -> T:
+        self._dialect.prepare()
+        return self._transport.run(operation)
+
+
+def _at_exit() -> None:
+    # Bounded, since an exit must not hang: what is still on the way is cut.
+    try:
+        abort_open_writers()
+    finally:
+        close_all(timeout_s=2.0)
+
+
+atexit.register(_at_exit)

@@ -1,0 +1,194 @@
+"""Where a bucket is and who asks: endpoint, region and credentials, found as botocore finds them."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from torchbucket.config import StoreConfig
+from torchbucket.errors import ConfigError, PermissionDeniedError
+from torchbucket.store.s3.sigv4 import Credentials
+
+__all__ = ["Access", "Place", "addressed"]
+
+_DEFAULT_REGION: Final = "us-east-1"
+
+# How long credentials are used without asking botocore whether they are to be refreshed; it does that from 15 minutes
+# before they end. Asking takes its lock.
+_RECHECK_S: Final = 20.0
+
+# A bucket's name that can be part of a host's name which a wildcard certificate covers: no dots, no capitals.
+_HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where requests for a bucket go.
+
+    Args:
+        origin: scheme and host, such as ``https://bucket.s3.eu-west-1.amazonaws.com``.
+        host: the ``Host`` header that libcurl sends.
+        prefix: what comes before a key in the encoded path: ``/`` or ``/bucket/``.
+        region: the region that the signature names.
+    """
+
+    origin: str
+    host: str
+    prefix: str
+    region: str
+
+
+class Access:
+    """Finds endpoint, region and credentials when they are first needed, and keeps the credentials fresh.
+
+    Safe for use by several threads. A forked child keeps what was found, but asks again for credentials that expire.
+    """
+
+    def __init__(self, bucket: str, config: StoreConfig) -> None:
+        self._bucket = bucket
+        self._config = config
+        self._place: Place | None = None
+        self._source: Any = None
+        self._credentials: Credentials | None = None
+        self._static = False
+        self._recheck_s = 0.0
+        self._lock = threading.Lock()
+
+    def renew(self) -> None:
+        """Drop what may hold a lock of the parent's, in a forked child."""
+        self._lock = threading.Lock()
+        self._source = None
+        if not self._static:
+            self._credentials = None
+
+    def place(self) -> Place:
+        """Where the bucket's requests go."""
+        place = self._place
+        if place is None:
+            with self._lock:
+                place = self._place = self._find_place()
+        return place
+
+    def credentials(self) -> Credentials | None:
+        """The credentials to sign with, refreshed where that is due; None for anonymous access.
+
+        Raises:
+            PermissionDeniedError: none were found, or they could not be refreshed.
+        """
+        if self._config.anonymous:
+            return None
+        credentials = self._credentials
+        if credentials is not None and (self._static or time.monotonic() < self._recheck_s):
+            return credentials
+        with self._lock:
+            return self._find_credentials()
+
+    def _session(self) -> Any:
+        import botocore.exceptions
+        import botocore.session
+
+        session = botocore.session.Session(profile=self._config.profile)
+        try:
+            session.get_scoped_config()
+        except botocore.exceptions.ProfileNotFound:
+            raise ConfigError(
+                f"the AWS profile {self._config.profile or os.environ.get('AWS_PROFILE')!r} does not exist; correct "
+                "StoreConfig.profile or AWS_PROFILE"
+            ) from None
+        return session
+
+    def _find_place(self) -> Place:
+        config = self._config
+        region = config.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        endpoint = config.endpoint
+        if endpoint is None or (region is None and not config.anonymous):
+            session = self._session()
+            region = region or session.get_config_variable("region") or _DEFAULT_REGION
+            if endpoint is None:
+                # Placeholders, with which botocore does not look for real keys: it needs none to find an endpoint.
+                client = session.create_client(
+                    "s3",
+                    region_name=region,
+                    aws_access_key_id="none",
+                    aws_secret_access_key="none",  # noqa: S106
+                )
+                endpoint = str(client.meta.endpoint_url)
+                custom = endpoint not in _provider_endpoints(region)
+                return addressed(self._bucket, endpoint, region, config.path_style, custom=custom)
+        return addressed(self._bucket, endpoint, region or _DEFAULT_REGION, config.path_style, custom=True)
+
+    def _find_credentials(self) -> Credentials:
+        import botocore.exceptions
+
+        try:
+            if self._source is None:
+                self._source = self._session().get_credentials()
+            if self._source is None:
+                raise PermissionDeniedError(
+                    f"s3://{self._bucket}: no AWS credentials were found. Give them by AWS_ACCESS_KEY_ID and "
+                    "AWS_SECRET_ACCESS_KEY, a profile, web identity or an instance role; for a public bucket use "
+                    "StoreConfig(anonymous=True)",
+                    operation="credentials",
+                    uri=f"s3://{self._bucket}",
+                )
+            frozen = self._source.get_frozen_credentials()
+        except botocore.exceptions.BotoCoreError as error:
+            raise PermissionDeniedError(
+                f"s3://{self._bucket}: the AWS credentials could not be read or refreshed: {type(error).__name__}; "
+                "check profile, environment and the credentials' source",
+                operation="credentials",
+                uri=f"s3://{self._bucket}",
+            ) from error
+        found = Credentials(frozen.access_key, frozen.secret_key, frozen.token)
+        if found != self._credentials:
+            self._credentials = found
+        # botocore gives those that end a class of their own.
+        self._static = not hasattr(self._source, "refresh_needed")
+        self._recheck_s = time.monotonic() + _RECHECK_S
+        assert self._credentials is not None
+        return self._credentials
+
+
+def _provider_endpoints(region: str) -> tuple[str, ...]:
+    return tuple(
+        f"https://{host}.{suffix}"
+        for host in ("s3", f"s3.{region}", f"s3-{region}", f"s3.dualstack.{region}", f"s3-fips.{region}")
+        for suffix in ("amazonaws.com", "amazonaws.com.cn")
+    )
+
+
+def addressed(bucket: str, endpoint: str, region: str, path_style: bool | None, *, custom: bool) -> Place:
+    """Put the bucket into the path or the host's name.
+
+    Args:
+        bucket: the bucket's name.
+        endpoint: base URL; a path in it is kept.
+        region: for the signature.
+        path_style: what the user asked for, or None to decide.
+        custom: the endpoint is not Amazon's own.
+
+    Raises:
+        ConfigError: the host's name was asked for and cannot hold the bucket's.
+    """
+    parts = urlsplit(endpoint)
+    fits = _HOST_LABEL.fullmatch(bucket) is not None or (parts.scheme == "http" and "_" not in bucket)
+    in_path = path_style if path_style is not None else custom or not fits
+    if not in_path and not fits:
+        raise ConfigError(
+            f"StoreConfig.path_style=False puts the bucket into the host's name, which {bucket!r} cannot be part of "
+            "over TLS; leave path_style out or set it to True"
+        )
+    default_port = {"http": 80, "https": 443}[parts.scheme]
+    name = parts.hostname or ""
+    name = f"[{name}]" if ":" in name else name
+    if not in_path:
+        name = f"{bucket}.{name}"
+    host = name if parts.port in (None, default_port) else f"{name}:{parts.port}"
+    base = parts.path.rstrip("/")
+    prefix = f"{base}/{bucket}/" if in_path else f"{base}/"
+    return Place(origin=f"{parts.scheme}://{host}", host=host, prefix=prefix, region=region)

@@ -1,0 +1,223 @@
+"""Second requests for reads that are late: who is late, which of two requests goes on, what becomes of the other.
+
+The two requests of a race never touch the same memory. The second belongs to a *twin* of the operation, which collects
+its bytes by itself; they become the operation's result only after the first request has been broken off, between two
+calls of libcurl. So nothing is written into the target of a read that is done, and no result is made of two answers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from torchbucket.errors import StoreError
+from torchbucket.store.transport.engine import Attempt, Engine
+from torchbucket.store.transport.hedging import HedgePolicy
+from torchbucket.store.transport.operation import Again, HedgedOperation, Operation
+
+__all__ = ["Hedges", "Race"]
+
+_log = logging.getLogger("torchbucket.transport")
+
+# Bodies are looked at for a stand-still once in so long, an eighth of the shortest that counts.
+_LOOK_S: Final = 0.25
+
+
+@dataclass(slots=True, eq=False)
+class Race:
+    """An operation whose answer two requests are to bring.
+
+    Args:
+        operation: whose result it is to be.
+        twin: asks for the same.
+        first: the operation's own request, or None when it is over.
+        second: the twin's, or None before it begins.
+        failure: of the first, while the second is on its way.
+    """
+
+    operation: HedgedOperation[Any]
+    twin: Operation[Any]
+    first: Attempt | None
+    second: Attempt | None = None
+    failure: Again | None = None
+
+
+class Hedges:
+    """The second requests of one loop, and on its thread.
+
+    Args:
+        policy: says when a read is late and whether it may be asked for again.
+        engine: holds the requests.
+        cut: breaks a request off that another one stands in for, and lets go of it.
+    """
+
+    def __init__(self, policy: HedgePolicy, engine: Engine, cut: Callable[[Attempt], None]) -> None:
+        self._policy = policy
+        self._engine = engine
+        self._cut = cut
+        self._unanswered: deque[Attempt] = deque()  # in the order of their beginning
+        self._races: list[Race] = []
+        self._look_s: float | None = None
+        self._next_s: float | None = None
+
+    def began(self, attempt: Attempt) -> None:
+        """Watch a read's request."""
+        operation = attempt.operation
+        if not isinstance(operation, HedgedOperation):
+            return
+        if self._look_s is None:
+            self._look_s = attempt.started_s + _LOOK_S
+        if operation.race is None:
+            self._unanswered.append(attempt)
+        else:
+            operation.race.second = attempt
+            attempt.hedge = True
+
+    def next_s(self) -> float | None:
+        """When a read may be late, or is to be looked at; ``due`` tells whether that is over."""
+        unanswered = self._unanswered
+        while unanswered and (unanswered[0].over or unanswered[0].lines):
+            unanswered.popleft()
+        next_s = self._look_s
+        late_after_s = self._policy.late_after_s
+        if unanswered and late_after_s is not None:
+            late_s = unanswered[0].started_s + late_after_s
+            if next_s is None or late_s < next_s:
+                next_s = late_s
+        self._next_s = next_s
+        return next_s
+
+    def due(self, now_s: float) -> bool:
+        """Whether there is anything to do: a race that may be decided, a read that may be late or not moving."""
+        return bool(self._races) or (self._next_s is not None and now_s >= self._next_s)
+
+    def late(self, now_s: float, *, strained: bool) -> list[Operation[Any]]:
+        """Return the twins to begin, for reads whose first byte is late by now; none where the service is strained."""
+        twins: list[Operation[Any]] = []
+        late_after_s = self._policy.late_after_s
+        if late_after_s is None:
+            return twins
+        unanswered = self._unanswered
+        while unanswered:
+            attempt = unanswered[0]
+            if not (attempt.over or attempt.lines):
+                if now_s - attempt.started_s < late_after_s:
+                    break
+                twin = self._twin(attempt, strained=strained)
+                if twin is not None:
+                    twins.append(twin)
+            unanswered.popleft()
+        return twins
+
+    def stalled(self, now_s: float) -> list[Attempt]:
+        """Return the reads that do not move any more and should be broken off, to go on from where they are."""
+        found: list[Attempt] = []
+        if self._look_s is None or now_s < self._look_s:
+            return found
+        for attempt in self._engine.active():
+            operation = attempt.operation
+            if not isinstance(operation, HedgedOperation):
+                continue
+            if not attempt.lines and self._policy.late_after_s is None:
+                continue  # Nothing is known of first bytes; of a body it is that it was moving.
+            received_bytes = self._engine.received_bytes(attempt)
+            if received_bytes != attempt.moved_bytes:
+                attempt.moved_bytes, attempt.moved_s = received_bytes, now_s
+            elif now_s - attempt.moved_s >= self._policy.stalled_after_s(operation.attempts) and self._policy.take():
+                found.append(attempt)
+        self._look_s = now_s + _LOOK_S if self._engine.busy else None
+        return found
+
+    def decide(self) -> None:
+        """Where one request of a race has begun to answer well, break the other off."""
+        for race in list(self._races):
+            first, second = race.first, race.second
+            if first is not None and second is not None:
+                if first.lines:
+                    if _answers_well(first):
+                        self.end(race)
+                elif _answers_well(second):
+                    race.first = None
+                    self._cut(first)
+
+    def ended(
+        self, attempt: Attempt, result: Any, failure: Exception | None
+    ) -> tuple[Operation[Any], Any, Exception | None] | None:
+        """Return the operation with the result or failure that the end of one of its two requests means, if any yet."""
+        race = attempt.operation.race
+        assert race is not None
+        operation = race.operation
+        if attempt is not race.second:
+            race.first = None
+            if isinstance(failure, Again) and race.second is not None:
+                race.failure = failure
+                return None
+            self.end(race)
+            return operation, result, failure
+        race.second = None
+        first = race.first
+        if failure is not None:
+            self.end(race)
+            if isinstance(failure, StoreError):
+                # Such as that there is no object: no use in waiting for the first to hear it too. The operation asks
+                # again, since only itself knows what to make of the answer.
+                if first is not None:
+                    self._cut(first)
+                return operation, None, Again(failure)
+            if first is not None:
+                if first.lines or not _answers_well(attempt):
+                    return None
+                self._cut(first)  # As ``decide`` would have done, had the answer not begun and broken at once.
+            return operation, None, race.failure or failure
+        self.end(race)
+        if first is not None:
+            self._cut(first)
+        try:
+            return operation, operation.adopt(result), None
+        except Exception as error:  # noqa: BLE001  # fails this operation, not the others
+            return operation, None, error
+
+    def end(self, race: Race) -> None:
+        """End a race whose operation goes on without it; break its second request off."""
+        self._races.remove(race)
+        race.operation.race = race.twin.race = None
+        race.twin.dropped = True
+        if race.second is not None:
+            second, race.second = race.second, None
+            self._cut(second)
+
+    def learn(self, attempt: Attempt, now_s: float | None = None) -> None:
+        """Note how long a read's first byte took, or where it has not come, that it has not by now."""
+        if isinstance(attempt.operation, HedgedOperation):
+            took_s = self._engine.first_byte_s(attempt) if now_s is None else now_s - attempt.started_s
+            if took_s > 0:
+                self._policy.learn(took_s)
+
+    def _twin(self, attempt: Attempt, *, strained: bool) -> Operation[Any] | None:
+        operation = attempt.operation
+        assert isinstance(operation, HedgedOperation)
+        if strained or operation.dropped or operation.race is not None or not self._policy.take():
+            return None
+        try:
+            twin: Operation[Any] | None = operation.twin()
+        except Exception:  # noqa: BLE001  # the first request goes on; this must not end the loop
+            _log.exception("%s %s: no second request could be made", operation.name, operation.uri)
+            return None
+        if twin is not None:
+            twin.deadline_s = operation.deadline_s
+            twin.begun = True  # Nobody waits for its future.
+            race = Race(operation, twin, attempt)
+            operation.race = twin.race = race
+            self._races.append(race)
+        return twin
+
+
+def _answers_well(attempt: Attempt) -> bool:
+    """Whether the answer's status line has come and promises the object's bytes."""
+    for line in reversed(attempt.lines):
+        if line.startswith(b"HTTP/"):
+            return line.split(None, 2)[1:2] in ([b"200"], [b"206"])
+    return False

@@ -1,0 +1,385 @@
+"""The thread that runs a store's operations: it takes them in turn, starts, judges, retries and settles them.
+
+It knows nothing of libcurl: an engine, see ``torchbucket.store.transport.transport``, moves the bytes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torchbucket.config import StoreConfig
+from torchbucket.errors import StoreError, ThrottledError, TransportError
+from torchbucket.store.forking import hold_during_fork
+from torchbucket.store.transport.engine import Attempt, Engine, Events
+from torchbucket.store.transport.fair_queue import FairQueue
+from torchbucket.store.transport.hedge_race import Hedges
+from torchbucket.store.transport.hedging import HedgePolicy
+from torchbucket.store.transport.operation import Again, Onward, Operation
+from torchbucket.store.transport.pace import Pace
+from torchbucket.store.transport.request_record import Observer
+from torchbucket.store.transport.retry import Backoff, RetryBudget
+
+__all__ = ["Loop"]
+
+_log = logging.getLogger("torchbucket.transport")
+
+
+class Loop:
+    """The thread, its engine and the operations in its care; started by the constructor."""
+
+    def __init__(self, config: StoreConfig, observer: Observer | None, engine: Engine) -> None:
+        self._config = config
+        self._observer = observer
+        self._engine = engine
+        self._pid = os.getpid()
+        self._backoff = Backoff(config.retry)
+        self._list_backoff = Backoff(config.list_retry) if config.list_retry is not None else self._backoff
+        self._budget = RetryBudget()
+        self._pace = Pace()
+        # With a cap on the bandwidth it is the store itself that makes reads late.
+        hedged = config.hedge_share > 0 and config.bandwidth_bytes_per_s is None
+        self._hedges = Hedges(HedgePolicy(config.hedge_share), engine, self._cut) if hedged else None
+        # Held whenever the thread is inside the engine. Reentrant: a callback on this thread may fork.
+        self._gate = threading.RLock()
+        self._inbox: deque[tuple[Operation[Any], ...]] = deque()
+        self._queue: FairQueue[Operation[Any]] = FairQueue()
+        self._waiting: list[tuple[float, int, Operation[Any]]] = []
+        self._numbers = itertools.count()
+        self._deliveries: list[Callable[[], None]] = []
+        self._sleeping = False
+        self._search_dropped = False
+        self._stopping = False
+        self._drain = True
+        self.ended = False
+        # A daemon: an interpreter that exits does not wait for the network.
+        self._thread = threading.Thread(target=self._run, name="torchbucket-transport", daemon=True)
+        hold_during_fork(self)
+        self._thread.start()
+
+    # -- called from any thread ---------------------------------------------------------------------------------------
+
+    def submit(self, group: tuple[Operation[Any], ...]) -> bool:
+        """Take a group over; False where the thread has ended and a new one is needed."""
+        self._inbox.append(group)
+        if self._sleeping:
+            self._engine.wake()
+        if self.ended:
+            # The thread may have ended before it saw the group; whoever takes it out first owns it.
+            try:
+                self._inbox.remove(group)
+            except ValueError:
+                return True
+            return False
+        return True
+
+    def look_for_dropped(self) -> None:
+        """Have the thread cut the operations that were dropped."""
+        self._search_dropped = True
+        self._engine.wake()
+
+    def stop(self, *, drain: bool = False) -> None:
+        """Have the thread end, after its operations or at once."""
+        if os.getpid() != self._pid:
+            return  # A finalizer inherited from the parent, whose thread it is.
+        self._drain = drain
+        self._stopping = True
+        self._engine.wake()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for the thread's end, unless this is it."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout_s)
+
+    def hold(self) -> None:
+        """Wait until the thread is outside the engine and keep it there, for a fork."""
+        self._gate.acquire()
+
+    def resume(self) -> None:
+        """Let the thread go on after a fork."""
+        self._gate.release()
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        failure: BaseException | None = None
+        try:
+            while not self._is_over():
+                self._sleeping = True
+                events = self._engine.wait(self._wait_s())
+                self._sleeping = False
+                with self._gate:
+                    self._advance(events)
+                self._deliver()
+                if os.getpid() != self._pid:
+                    return  # Something that was delivered forked, on this thread: all of this is the parent's.
+        except BaseException as error:  # noqa: BLE001  # reported to everyone who waits
+            failure = error
+            _log.exception("the transport's thread failed; its operations fail with it")
+        finally:
+            if os.getpid() == self._pid:
+                self.ended = True
+                self._fail_all(failure)
+                with self._gate:
+                    self._engine.close()
+
+    def _is_over(self) -> bool:
+        if not self._stopping:
+            return False
+        return not self._drain or not (self._engine.busy or self._queue or self._waiting or self._inbox)
+
+    def _wait_s(self) -> float | None:
+        due_s = self._engine.timer_s
+        hedge_s = None if self._hedges is None else self._hedges.next_s()
+        if self._inbox or self._search_dropped or self._stopping or self._deliveries:
+            return 0.0
+        now_s = time.monotonic()
+        for moment_s in (
+            hedge_s,
+            self._waiting[0][0] if self._waiting else None,
+            self._pace_due_s(now_s) if self._pace.strained else None,
+        ):
+            if moment_s is not None and (due_s is None or moment_s < due_s):
+                due_s = moment_s
+        return None if due_s is None else max(0.0, due_s - now_s)
+
+    def _pace_due_s(self, now_s: float) -> float | None:
+        """When the next request may begin, where it is the pace that holds it up."""
+        if not self._queue or self._engine.busy >= self._config.concurrency:
+            return None
+        return now_s + self._pace.wait_s(now_s)
+
+    def _advance(self, events: Events) -> None:
+        engine = self._engine
+        engine.take(events)
+        while self._inbox:
+            self._queue.add(self._inbox.popleft())
+        if self._search_dropped:
+            self._search_dropped = False
+            self._cut_dropped()
+        now_s = time.monotonic()
+        while self._waiting and self._waiting[0][0] <= now_s:
+            self._queue.add_first(heapq.heappop(self._waiting)[2])
+        self._collect()
+        if self._hedges is not None and self._hedges.due(now_s):
+            self._hedge(self._hedges, now_s)
+        self._start()
+        # A request that was added is begun by the time-out that libcurl sets to now; a few rounds save as many waits.
+        for _ in range(8):
+            if engine.timer_s is None or engine.timer_s > time.monotonic():
+                return
+            engine.fire_timer()
+            self._collect()
+            self._start()
+
+    def _hedge(self, hedges: Hedges, now_s: float) -> None:
+        """Ask again for reads that are late, drop the second request of a race that is decided, end stand-stills."""
+        hedges.decide()
+        for twin in hedges.late(now_s, strained=self._pace.strained):
+            self._queue.add_first(twin)
+        for attempt in hedges.stalled(now_s):
+            operation = attempt.operation
+            owner = operation if operation.race is None else operation.race.operation
+            if attempt.over or owner.attempts >= self._backoff.config.max_attempts:
+                continue  # Without another attempt it is better to wait as long as stall_timeout_s allows.
+            self._engine.interrupt(attempt)
+            self._end(
+                attempt,
+                Again(
+                    TransportError(
+                        f"{operation.name} {operation.uri}: no byte came any more; asking again from where it stopped",
+                        operation=operation.name,
+                        uri=operation.uri,
+                    )
+                ),
+            )
+
+    def _collect(self) -> None:
+        for attempt, failure in self._engine.ended():
+            self._end(attempt, failure)
+
+    def _start(self) -> None:
+        while self._engine.busy < self._config.concurrency:
+            if self._pace.strained and self._queue and self._pace.wait_s(time.monotonic()) > 0:
+                return
+            operation = self._queue.pop()
+            if operation is None:
+                return
+            if operation.dropped:
+                self._reject(operation, _given_up(operation))
+            elif operation.begun or operation.future.set_running_or_notify_cancel():
+                operation.begun = True
+                self._begin(operation)
+
+    def _begin(self, operation: Operation[Any]) -> None:
+        now_s = time.monotonic()
+        if operation.deadline_s is None:
+            operation.deadline_s = now_s + self._backoff_of(operation).config.deadline_s
+        operation.attempts += 1
+        try:
+            attempt = Attempt(operation, operation.build())
+            self._engine.begin(attempt, operation.deadline_s - now_s)
+        except Exception as error:  # noqa: BLE001  # fails this operation, not the others
+            self._reject(operation, error)
+            return
+        self._pace.begin(now_s)
+        if self._hedges is not None:
+            self._hedges.began(attempt)
+
+    def _end(self, attempt: Attempt, failed: Exception | None) -> None:
+        attempt.over = True
+        operation = attempt.operation
+        failure: Exception | None = None
+        result: Any = None
+        try:
+            if failed is not None and not operation.satisfied:
+                raise operation.interrupted(attempt.lines) or failed
+            result = operation.finish(attempt.lines)
+        except Exception as raised:  # noqa: BLE001  # fails this operation, not the others
+            failure = raised
+        self._account(attempt, failure)
+        self._engine.rest(attempt)
+        if operation.race is not None and self._hedges is not None:
+            meant = self._hedges.ended(attempt, result, failure)
+            if meant is None:
+                return
+            operation, result, failure = meant
+        if failure is None:
+            self._deliveries.append(partial(operation.future.set_result, result))
+        elif isinstance(failure, Onward):
+            operation.attempts = 0
+            self._queue.add_first(operation)
+        elif isinstance(failure, Again):
+            self._try_again(operation, failure)
+        else:
+            self._reject(operation, failure)
+
+    def _account(self, attempt: Attempt, failure: Exception | None) -> None:
+        """Tell the policies and the observer of an attempt that is over."""
+        error = failure.error if isinstance(failure, Again) else None if isinstance(failure, Onward) else failure
+        if error is None:
+            self._budget.earn()
+            if self._hedges is not None:
+                self._hedges.learn(attempt)
+        if error is None or (isinstance(error, StoreError) and error.status is not None):
+            self._pace.answered(time.monotonic(), refused=isinstance(error, ThrottledError))
+        if self._observer is not None:
+            self._deliveries.append(partial(self._observer, self._engine.record(attempt, error)))
+
+    def _cut(self, attempt: Attempt) -> None:
+        """Break an attempt off that another one stands in for."""
+        attempt.over = True
+        self._engine.interrupt(attempt)
+        if self._hedges is not None and not (attempt.lines or attempt.hedge or attempt.operation.dropped):
+            self._hedges.learn(attempt, time.monotonic())
+        if self._observer is not None:
+            self._deliveries.append(partial(self._observer, self._engine.record(attempt, None, cut=True)))
+        self._engine.rest(attempt)
+
+    def _try_again(self, operation: Operation[Any], again: Again) -> None:
+        backoff = self._backoff_of(operation)
+        config = backoff.config
+        if operation.dropped:
+            self._reject(operation, _given_up(operation))
+            return
+        if operation.attempts >= config.max_attempts:
+            self._reject(operation, again.error, f"gave up after {operation.attempts} attempts")
+            return
+        now_s = time.monotonic()
+        refused = isinstance(again.error, ThrottledError)
+        delay_s = backoff.delay_s(operation.attempts, refused=refused, asked_s=again.after_s)
+        if not refused:  # Those are bounded by the pace of all requests.
+            delay_s = max(delay_s, self._budget.take_s(now_s, config.maximum_s))
+        if operation.deadline_s is not None and now_s + delay_s >= operation.deadline_s:
+            self._reject(
+                operation,
+                again.error,
+                f"gave up after {operation.attempts} attempts: deadline_s is {config.deadline_s:g}",
+            )
+            return
+        _log.debug(
+            "%s %s: attempt %d failed, next in %.3f s: %s",
+            operation.name,
+            operation.uri,
+            operation.attempts,
+            delay_s,
+            again.error,
+        )
+        heapq.heappush(self._waiting, (now_s + delay_s, next(self._numbers), operation))
+
+    def _backoff_of(self, operation: Operation[Any]) -> Backoff:
+        return self._list_backoff if operation.name.startswith("list_") else self._backoff
+
+    def _reject(self, operation: Operation[Any], error: BaseException, ending: str = "") -> None:
+        if isinstance(error, StoreError):
+            error.attempts = max(1, operation.attempts)
+            if ending:
+                error.message = f"{error.message} ({ending})"
+        future = operation.future
+
+        def deliver() -> None:
+            # A future that never ran may have been cancelled.
+            if operation.begun or future.set_running_or_notify_cancel():
+                future.set_exception(error)
+
+        self._deliveries.append(deliver)
+
+    def _cut_dropped(self) -> None:
+        for attempt in self._engine.active():
+            race = attempt.operation.race
+            operation = attempt.operation if race is None else race.operation
+            if operation.dropped and not attempt.over:
+                if race is not None and self._hedges is not None:
+                    self._hedges.end(race)
+                if not attempt.over:
+                    self._cut(attempt)
+                self._reject(operation, _given_up(operation))
+        for item in [item for item in self._waiting if item[2].dropped]:
+            self._waiting.remove(item)
+            self._reject(item[2], _given_up(item[2]))
+        heapq.heapify(self._waiting)
+
+    def _fail_all(self, failure: BaseException | None) -> None:
+        """Fail whatever is left, so that nobody waits for a thread that has ended."""
+        found = [attempt.operation for attempt in self._engine.active()]
+        found += self._queue
+        found += [item[2] for item in self._waiting]
+        while self._inbox:
+            found += self._inbox.popleft()
+        # Once each: of an operation with two requests, its twin is not waited for.
+        left = dict.fromkeys(one if one.race is None else one.race.operation for one in found)
+        why = (
+            "the store was closed meanwhile; open it again" if failure is None else f"the transport failed: {failure!r}"
+        )
+        for operation in left:
+            error = TransportError(
+                f"{operation.name} {operation.uri}: {why}", operation=operation.name, uri=operation.uri
+            )
+            error.__cause__ = failure
+            self._reject(operation, error)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """Settle futures and call the observer, outside the gate: what they call may take long, or fork."""
+        deliveries, self._deliveries = self._deliveries, []
+        for deliver in deliveries:
+            try:
+                deliver()
+            except Exception:  # noqa: BLE001  # one caller's mistake is not the others' failure
+                _log.exception("an outcome could not be delivered")
+
+
+def _given_up(operation: Operation[Any]) -> StoreError:
+    return StoreError(
+        f"{operation.name} {operation.uri}: given up, since what it belonged to failed or was cancelled",
+        operation=operation.name,
+        uri=operation.uri,
+    )

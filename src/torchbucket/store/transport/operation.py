@@ -1,0 +1,201 @@
+"""One request to a server, tried until it succeeds: what the transport runs and what a dialect writes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from torchbucket.errors import StoreError, TransportError
+
+if TYPE_CHECKING:
+    from torchbucket.store.transport.hedge_race import Race
+
+__all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink", "StoreFuture"]
+
+T = TypeVar("T")
+
+Sink: TypeAlias = Callable[[bytes], int | None]
+"""Takes a chunk of a body. It must not raise; returning a number other than the chunk's length ends the attempt."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One HTTP request, complete with its signature.
+
+    Args:
+        method: such as ``GET``.
+        url: complete and encoded.
+        headers: lines as they are sent.
+        body: None where the method has none.
+        once: must not be repeated behind the operation's back. libcurl does repeat a request that got no answer on a
+            connection used before, if it has no body to send again; this one gets a connection of its own.
+    """
+
+    method: str
+    url: str
+    headers: list[str]
+    body: bytes | memoryview | None = None
+    once: bool = False
+
+
+class Answer:
+    """Status and headers of an answer, and of a small one the body.
+
+    Args:
+        lines: the header lines as they arrived; those of interim answers and proxies may come before.
+        body: the body, empty where the operation stored it elsewhere.
+    """
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, lines: list[bytes], body: bytes = b"") -> None:
+        first = len(lines) - 1
+        while first >= 0 and not lines[first].startswith(b"HTTP/"):
+            first -= 1
+        if first < 0:
+            raise ValueError("the answer has no status line")
+        self.status = int(lines[first].split(None, 2)[1])
+        self.headers: dict[str, str] = {}
+        for line in lines[first + 1 :]:
+            name, separator, value = line.partition(b":")
+            if separator:
+                field, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
+                # A repeated field is one list. Cloud Storage sends x-goog-hash twice. Source: RFC 9110, section 5.3.
+                before = self.headers.get(field)
+                self.headers[field] = text if before is None else f"{before}, {text}"
+        self.body = body
+
+
+class Again(Exception):  # noqa: N818  # no error of its own: it carries the one to raise when no attempt is left
+    """The attempt failed in a way that another may not.
+
+    Args:
+        error: what to raise when no attempt is left.
+        after_s: how long the server asked to wait, or None.
+    """
+
+    def __init__(self, error: StoreError, after_s: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.after_s = after_s
+
+
+class Onward(Exception):  # noqa: N818  # no error: a step of an operation that needs more than one request
+    """The request did its part and the operation's next one, which ``build`` makes, should be sent at once."""
+
+
+class StoreFuture(Future[T]):
+    """A future that fails, and does not wait for ever, in a child forked while its request was on the way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pid = os.getpid()
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result; in a forked child raise ``TransportError`` where it had not arrived by then."""
+        self._settle_in_child()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the failure; see ``result``."""
+        self._settle_in_child()
+        return super().exception(timeout)
+
+    def _settle_in_child(self) -> None:
+        if self._pid == os.getpid():
+            return
+        self._pid = os.getpid()
+        # The parent's lock may have been taken at the moment of the fork.
+        self._condition = threading.Condition()
+        if not self.done():
+            self._done_callbacks: list[Callable[[Future[T]], object]] = []
+            self.set_exception(
+                TransportError(
+                    "this request was begun before the process forked and only the parent gets its answer; "
+                    "make the request again in the child"
+                )
+            )
+
+
+class Operation(Generic[T]):
+    """One request with all its attempts.
+
+    Everything but the constructor runs on the transport's thread, one call at a time.
+
+    Args:
+        name: the request's kind, such as ``get_object``.
+        key: the object's key.
+        uri: the object's address, for messages.
+    """
+
+    race: Race | None = None
+    """The two requests for this operation's answer, while there are two."""
+
+    satisfied = False
+    """Whether the sink ended the attempt because it needs no more of the answer, which then counts as whole."""
+
+    def __init__(self, name: str, key: str, uri: str) -> None:
+        self.name = name
+        self.key = key
+        self.uri = uri
+        self.future: StoreFuture[T] = StoreFuture()
+        self.attempts = 0
+        self.deadline_s: float | None = None
+        self.begun = False
+        self.dropped = False
+        self._chunks: list[bytes] = []
+
+    def build(self) -> Request:
+        """Make the next attempt's request, signed now."""
+        raise NotImplementedError
+
+    def sink(self, lines: list[bytes]) -> Sink:  # noqa: ARG002  # for those that look before they store
+        """Return what takes the next attempt's body; by its first call ``lines`` holds the answer's headers."""
+        self._chunks = []
+        return self._chunks.append
+
+    def body(self) -> bytes:
+        """The body that the default sink collected."""
+        chunks = self._chunks
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def finish(self, lines: list[bytes]) -> T:
+        """Judge a whole answer: return the result, or raise ``Again``, or any other error to give up."""
+        raise NotImplementedError
+
+    def interrupted(self, lines: list[bytes]) -> Exception | None:  # noqa: ARG002  # as above
+        """Note that the attempt broke off, perhaps inside the body; return an error where the sink ended it."""
+        return None
+
+
+class HedgedOperation(Operation[T]):
+    """An operation that may be asked for a second time while its first request is on the way; see ``hedge_race``."""
+
+    def twin(self) -> Operation[T] | None:
+        """Make an operation that asks for the same and touches nothing of this one's; None where it cannot be now."""
+        raise NotImplementedError
+
+    def adopt(self, result: T) -> T:
+        """Make a twin's result this operation's, whose own request has ended and will never be asked again."""
+        raise NotImplementedError
+
+
+class Call(Operation[T]):
+    """An operation made of two functions, for requests with small bodies."""
+
+    def __init__(
+        self, name: str, key: str, uri: str, build: Callable[[], Request], judge: Callable[[Answer], T]
+    ) -> None:
+        super().__init__(name, key, uri)
+        self._build = build
+        self._judge = judge
+
+    def build(self) -> Request:
+        return self._build()
+
+    def finish(self, lines: list[bytes]) -> T:
+        return self._judge(Answer(lines, self.body()))

@@ -1,0 +1,112 @@
+"""The transport: one thread drives every connection of a store.
+
+Callers hand over operations from any thread and get futures; the thread signs, sends, receives, judges and retries.
+Evidence for one loop over a thread a connection: ``docs/decisions/0001-transport-engine.md``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Iterable
+from concurrent.futures import wait
+from typing import Any, Final, TypeVar
+
+from torchbucket.config import StoreConfig
+from torchbucket.store.forking import renew_after_fork
+from torchbucket.store.transport.curl_engine import CurlEngine
+from torchbucket.store.transport.loop import Loop
+from torchbucket.store.transport.operation import Operation
+from torchbucket.store.transport.request_record import Observer
+
+__all__ = ["Transport", "close_all"]
+
+T = TypeVar("T")
+
+# A cut takes one turn of the loop; the bound only keeps an interrupt from hanging on a loop that is stuck.
+_CUT_TIMEOUT_S: Final = 30.0
+
+
+class Transport:
+    """Runs operations over pooled connections, a bounded number at a time, the rest waiting their turn.
+
+    Safe for use by several threads. A forked child gets a thread and connections of its own and never touches the
+    parent's; the fork waits until the parent's thread is outside libcurl, so that no lock of TLS or the allocator is
+    held in the child.
+
+    Args:
+        config: concurrency, retries, timeouts and certificates.
+        observer: called after each attempt, on the transport's thread.
+    """
+
+    def __init__(self, config: StoreConfig, observer: Observer | None = None) -> None:
+        self._config = config
+        self._observer = observer
+        self._loop: Loop | None = None
+        # Reentrant: the collector may run a writer's destructor, which submits, at any point.
+        self._lock = threading.RLock()
+        self._finalizer: weakref.finalize[..., Any] | None = None
+        renew_after_fork(self)
+        _transports.add(self)
+
+    def submit(self, operations: Iterable[Operation[Any]]) -> None:
+        """Hand over operations that belong together; groups are served in turn. Their futures tell the outcome."""
+        group = tuple(operations)
+        while True:
+            loop = self._loop
+            if loop is None or loop.ended:
+                with self._lock:
+                    loop = self._loop
+                    if loop is None or loop.ended:
+                        loop = self._loop = Loop(self._config, self._observer, CurlEngine(self._config))
+                        if self._finalizer is not None:
+                            self._finalizer.detach()
+                        self._finalizer = weakref.finalize(self, loop.stop)
+                        self._finalizer.atexit = False
+            if loop.submit(group):
+                return
+
+    def run(self, operation: Operation[T]) -> T:
+        """Submit one operation and wait for its result; where the wait is interrupted, cut it and wait for that."""
+        self.submit((operation,))
+        try:
+            return operation.future.result()
+        except BaseException:
+            if not operation.future.done():
+                self.drop((operation,))
+                wait([operation.future], timeout=_CUT_TIMEOUT_S)
+            raise
+
+    def drop(self, operations: Iterable[Operation[Any]]) -> None:
+        """Give operations up: those that wait never start, those on the way are cut; their futures fail."""
+        for operation in operations:
+            operation.dropped = True
+        loop = self._loop
+        if loop is not None:
+            loop.look_for_dropped()
+
+    def close(self, *, drain: bool = True, timeout_s: float | None = None) -> None:
+        """End the thread and its connections, once what was submitted is done or, without ``drain``, at once."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.stop(drain=drain)
+            loop.join(timeout_s)
+
+    def renew(self) -> None:
+        """Forget the parent's thread and connections, in a forked child."""
+        self._lock = threading.RLock()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            # libcurl's destructor would end TLS sessions that the parent goes on using: it must never run here.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
+
+
+_transports: weakref.WeakSet[Transport] = weakref.WeakSet()
+
+
+def close_all(timeout_s: float) -> None:
+    """Cut every transport of the process short, at the interpreter's exit."""
+    for transport in list(_transports):
+        transport.close(drain=False, timeout_s=timeout_s)
