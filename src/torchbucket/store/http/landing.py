@@ -2,14 +2,15 @@
 
 CPython lets whoever makes a bytes object fill it before anybody else sees it. *Source*: Python/C API,
 ``PyBytes_FromStringAndSize`` with NULL.
+
+Fresh pages are the dearest part that is left: 0.3 to 0.8 s of CPU a GiB on a virtual machine. Asking the system for
+huge pages is no way out: of one job's reads some then took a third less CPU and others twice as much, as the kernel
+found them or made them by moving others.
 """
 
 from __future__ import annotations
 
 import ctypes
-import mmap
-import sys
-from typing import Final
 
 import numpy as np
 
@@ -22,15 +23,6 @@ _new_bytes.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t]
 _address_of = ctypes.pythonapi.PyBytes_AsString
 _address_of.restype = ctypes.c_void_p
 _address_of.argtypes = [ctypes.py_object]
-
-# Fresh memory comes page by page, each for an interrupt that costs a virtual machine 2 to 4 µs: 0.8 s a GiB, more than
-# receiving it over TLS. By huge pages, where the system gives them to who asks, it is 0.2. Source: measured on 2 cores
-# of a virtual machine (docs/decisions/0004-where-large-reads-land.md); the bound is numpy's for its arrays.
-_HUGE_FROM_BYTES: Final = 4 << 20
-
-if sys.platform == "linux":
-    _advise = ctypes.CDLL(None).madvise
-    _advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class _Memory:
@@ -59,8 +51,4 @@ def landing(length: int) -> tuple[bytes, memoryview]:
         raise ValueError(f"CPython shares bytes objects of up to 1 byte, which nobody may write to; got {length}")
     data: bytes = _new_bytes(None, length)
     address = _address_of(data)
-    if sys.platform == "linux" and length >= _HUGE_FROM_BYTES:
-        first = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
-        # A kernel without huge pages refuses, which changes nothing.
-        _advise(first, (address + length - first) // mmap.PAGESIZE * mmap.PAGESIZE, mmap.MADV_HUGEPAGE)
     return data, np.asarray(_Memory(data, address)).data
