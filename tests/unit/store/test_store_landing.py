@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_reading_a_large_object_whole_copies_nothing():
     content = bytes(range(256)) * 50_000
     with launch_testbed(buckets=["bucket"]) as testbed:
         config = StoreConfig(endpoint=testbed.s3_endpoint, region="us-east-1", anonymous=True, part_size_bytes=5 << 20)
-        with open_store("s3://bucket", config) as store:
+        with closing(open_store("s3://bucket", config)) as store:
             store.write("large", content)
             for size_bytes in (None, len(content)):
                 found = store.submit_read("large", size_bytes=size_bytes).result()
