@@ -20,7 +20,12 @@ def write_tables(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--write-tables"))
 
 
+# Each takes minutes: begun last, one of them would run by itself at the end, while the other workers have nothing left.
+_LONGEST = ("test_readme.py", "test_sweep.py", "test_clients.py")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _LONGEST)
     if config.getoption("--live"):
         return
     for item in items:

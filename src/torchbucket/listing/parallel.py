@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import pairwise
@@ -103,8 +103,8 @@ class _Ranges:
             self._witnesses.append(keys[mine])
         if mine:
             self._found.append((keys[0], keys[mine - 1], self._keep(kept)))
-        if page.complete or mine < len(keys) or (part.stop is not None and page.resume_after >= part.stop):
-            return
+        if page.complete or mine < len(keys):
+            return  # Else it goes on, also where its end is just reached: only a name beyond tells what must come next.
         if self._arrived == 1:
             self._look_due = True
         part.pages += 1
@@ -128,9 +128,34 @@ class _Ranges:
         """Hold the first key of all, and after each split, as one page has it against the page that must have it."""
         self._found.sort(key=lambda found: found[0])
         for key in self._witnesses:
-            place = bisect_right(self._found, key, key=lambda found: found[0]) - 1
-            if place < 0 or self._found[place][1] < key:
-                self._demand_gone(key)
+            place = bisect_right(self._found, key, key=lambda found: found[0])
+            if place == 0 or self._found[place - 1][1] < key:
+                self._fill(place, key)
+
+    def _fill(self, place: int, key: str) -> None:
+        """List anew what lies between two pages, where a key is that was seen and neither has.
+
+        It may have been written after those pages were listed, which is no fault. Where the server left it out, others
+        may be missing with it.
+        """
+        after = self._found[place - 1][1] if place else ""
+        stop = self._found[place][0] if place < len(self._found) else None
+        between: list[tuple[str, str, Block | None]] = []
+        is_named = is_through = False
+        while not is_through:
+            page = self._store.submit_list_page(self._prefix, start_after=after).result()
+            mine = len(page.keys) if stop is None else bisect_left(page.keys, stop)
+            if mine:
+                kept = cut(page, 0, mine)
+                is_named = is_named or key in kept.keys
+                between.append((kept.keys[0], kept.keys[-1], self._keep(kept)))
+            is_through = page.complete or mine < len(page.keys) or (stop is not None and page.resume_after >= stop)
+            if not is_through and page.resume_after <= after:
+                raise self._wrong(f"the page after {after!r} has no names and is not the last")
+            after = page.resume_after
+        if not is_named:
+            self._demand_gone(key)
+        self._found[place:place] = between
 
     def _demand_gone(self, key: str) -> None:
         """Raise where there is an object that a page should have named and did not."""

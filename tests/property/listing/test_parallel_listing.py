@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from concurrent.futures import Future
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_store import SimulatedStore, names_of_every_kind
 
-from torchbucket import StoreConfig
+from torchbucket import StoreConfig, StoreError
 from torchbucket.listing import list_objects, parallel
 from torchbucket.store import open_store
+from torchbucket.store.protocol import ListedPage
 
 IN_FLIGHT = 16
 COUNT = 4_000
 PAGE = 40
 KINDS = names_of_every_kind(COUNT)
+
+
+class WaitedFor:
+    """A simulated store whose clock also advances while somebody waits for a future's result."""
+
+    uri = SimulatedStore.uri
+
+    def __init__(self, store: SimulatedStore) -> None:
+        self._store = store
+        self.head = store.head
+
+    def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
+        future = self._store.submit_list_page(prefix, start_after=start_after)
+        wait = future.result
+
+        def result(timeout: float | None = None) -> ListedPage:
+            while not future.done():
+                self._store._answer_one()
+            return wait(timeout)
+
+        future.result = result  # type: ignore[method-assign]
+        return future
+
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 NARROW = st.text(st.sampled_from("a./\x01\ud7ff\ue000\U0010ffff"), max_size=8)
@@ -94,6 +121,65 @@ def test_few_pages_take_no_longer_than_one_after_another():
         store = listed([f"t/{i:06}" for i in range(count)], "t/", page=40)
         assert store.time <= longest
         assert store.requests <= 4 * longest
+
+
+class Written(SimulatedStore):
+    """Gets new names, before all others and after each page's end, once some answers have been given."""
+
+    answered = 0
+
+    def _answer_one(self) -> None:
+        super()._answer_one()
+        self.answered += 1
+        if self.answered in (1, 20, 40):
+            self.names = sorted(
+                {*self.names, *(f"{name}+{self.answered}" for name in ["t/", *self.names[:: self.page]])}
+            )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_names_written_meanwhile_are_no_fault_of_the_server(seed):
+    before = [f"t/{number:06}" for number in range(3000)]
+    store = Written(before, page=40, seed=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "SimpleQueue", store.queue)
+        found = list(list_objects(WaitedFor(store), "t/", requests_in_flight=IN_FLIGHT).keys)  # type: ignore[arg-type]
+    assert found == sorted(set(found))
+    assert set(before) <= set(found) <= set(store.names)
+
+
+class Skipping(SimulatedStore):
+    """Leaves a page out of its nth answer, and goes on after it."""
+
+    nth = 0
+    answered = 0
+
+    def _answer_one(self) -> None:
+        self.answered += 1
+        if self.answered != self.nth:
+            super()._answer_one()
+            return
+        due, number, future, prefix, start_after = heapq.heappop(self._pending)
+        start = max(bisect_right(self.names, start_after), bisect_left(self.names, prefix))
+        after = self.names[min(start + self.page, len(self.names)) - 1]
+        heapq.heappush(self._pending, (due, number, future, prefix, after))
+        super()._answer_one()
+
+
+@pytest.mark.parametrize("nth", range(1, 90))
+@pytest.mark.parametrize("page", [25, 40])
+def test_a_page_that_is_left_out_once_is_missed_and_listed(nth, page):
+    names = [f"t/{number:06}" for number in range(3000)]
+    store = Skipping(names, page=page)
+    store.nth = nth
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "SimpleQueue", store.queue)
+        try:
+            found = list(list_objects(WaitedFor(store), "t/", requests_in_flight=IN_FLIGHT).keys)  # type: ignore[arg-type]
+        except StoreError as error:
+            assert "the listing would be wrong" in str(error)
+        else:
+            assert found == names
 
 
 def test_one_request_at_a_time_is_a_plain_listing():

@@ -73,11 +73,22 @@ def test_a_page_that_is_left_out_again_is_an_error() -> None:
         list_objects(store, "a/", requests_in_flight=1)  # type: ignore[arg-type]  # as above
 
 
-def test_a_first_page_that_is_left_out_is_an_error() -> None:
+def test_a_first_page_that_is_left_out_is_listed_again_and_missing_again_is_an_error() -> None:
     store = Interfering(10)
     store.left_out = {1}
+    assert list(list_objects(store, "a/", requests_in_flight=1).keys) == NAMES  # type: ignore[arg-type]  # as above
+    again = Interfering(10)
+    again.left_out = {1, store.asked - 1}  # the last request is the one that finds no more before what is listed
     with pytest.raises(StoreError, match="'a/000' is there"):
-        list_objects(store, "a/", requests_in_flight=1)  # type: ignore[arg-type]  # as above
+        list_objects(again, "a/", requests_in_flight=1)  # type: ignore[arg-type]  # as above
+
+
+def test_what_is_kept_of_a_place_that_is_listed_again_is_kept_once() -> None:
+    store = Interfering(10)
+    store.left_out = {1}
+    seen: list[str] = []
+    found = list_objects(store, "a/", requests_in_flight=1, select=lambda info: seen.append(info.key) is None)  # type: ignore[arg-type]  # as above
+    assert sorted(seen) == NAMES == list(found.keys)
 
 
 @pytest.mark.parametrize("struck", range(1, 9))

@@ -5,7 +5,6 @@ import time
 from bucketbench.testbed.gcs.hashes import base64_text, verify
 from bucketbench.testbed.gcs.names import check_name
 from bucketbench.testbed.gcs.xml.bodies import PART_LIMIT_BYTES, receive_body, stated_hashes
-from bucketbench.testbed.gcs.xml.conditions import conditions
 from bucketbench.testbed.gcs.xml.headers import requested_attributes, written_headers
 from bucketbench.testbed.gcs.xml.listing import OWNER
 from bucketbench.testbed.model.digests import combine_crcs
@@ -51,8 +50,8 @@ async def list_parts(call: Call) -> Response:
 
 
 async def complete_upload(call: Call) -> Response:
-    """Publishes the parts that the body lists, in its order, as one object, where the conditions hold and a CRC-32C
-    that x-goog-hash states is that of the whole."""
+    """Publishes the parts that the body lists, in its order, as one object, where a CRC-32C that x-goog-hash states is
+    that of the whole. Conditions are ignored, as the service does: it supports none in requests of such uploads."""
     bucket = call.bucket()
     upload = bucket.upload(call.query["uploadId"], call.key)
     body = await call.xml_body(COMPLETE_BODY_LIMIT_BYTES)
@@ -65,7 +64,6 @@ async def complete_upload(call: Call) -> Response:
         parts,
         etag=multipart_etag([part.etag for part in parts]),
         attributes=upload.attributes,
-        check=conditions(call).check,
     )
     fields = [
         element("Location", f"/{bucket.name}/{call.key}"),
