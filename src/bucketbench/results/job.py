@@ -91,8 +91,9 @@ def cache_state(settings: JobSettings) -> dict[str, str]:
     if settings.uses_testbed:
         return {
             "state": "warm",
-            "how": "the testbed serves files that the page cache of this host holds after the first job; its network "
-            "model stands for latency and bandwidth, and no storage device is measured",
+            "how": "the testbed serves files from the page cache of this host, which a data set of up to half of its "
+            "memory is read into before the first job; the network model stands for latency and bandwidth, and no "
+            "storage device is measured",
         }
     return {
         "state": "unknown",

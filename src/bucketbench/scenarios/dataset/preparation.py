@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 from filelock import FileLock
 
 from bucketbench.clients.protocol import Target
@@ -16,6 +17,7 @@ from bucketbench.datagen import DatasetSpec, Manifest, ProgressReport, ensure_da
 from bucketbench.errors import PreflightError, UsageError
 from bucketbench.scenarios.dataset.job import DatasetJob, LocalCopy
 from bucketbench.scenarios.dataset.settings import DatasetSettings
+from bucketbench.scenarios.dataset.warming import WARMED_MEMORY_SHARE, warm
 from bucketbench.scenarios.preparation import Grounds, write_options
 from bucketbench.streams import abandon
 
@@ -50,7 +52,10 @@ class DatasetPreparation:
         # must not start before the first has made the data set.
         with FileLock(cache / "prepare.lock"):
             target = self._grounds.maker_target(settings)
-            self._manifests[key] = _manifest(settings, target, write_options(settings, target))
+            manifest = self._manifests[key] = _manifest(settings, target, write_options(settings, target))
+        total_bytes = sum(entry.size_bytes for entry in manifest.entries)
+        if settings.uses_testbed and total_bytes <= WARMED_MEMORY_SHARE * psutil.virtual_memory().total:
+            warm(target, (entry.key for entry in manifest.entries))
         mark = settings.made_mark
         if settings.uses_testbed and not mark.exists():
             mark.parent.mkdir(exist_ok=True)
