@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
-__all__ = ["ResumableIterator", "SampleIterator"]
+from torchbucket.datasets.share_iterator import ShareIterator
+
+__all__ = ["SampleIterator"]
 
 T_co = TypeVar("T_co", covariant=True)
-
-
-class ResumableIterator(Protocol[T_co]):
-    """An iterator that says how far it got, and goes on from there."""
-
-    def __next__(self) -> T_co: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class SampleIterator(Iterator[T_co]):
@@ -33,7 +23,7 @@ class SampleIterator(Iterator[T_co]):
         samples: the iteration.
     """
 
-    def __init__(self, samples: ResumableIterator[T_co]) -> None:
+    def __init__(self, samples: ShareIterator[T_co, Any]) -> None:
         self._samples = samples
 
     def __iter__(self) -> Self:

@@ -41,8 +41,13 @@ class WaitedFor:
                 self._store._answer_one()
             return wait(timeout)
 
-        future.result = result  # type: ignore[method-assign]
+        future.result = result  # type: ignore[method-assign]  # one future's, not the class'
         return future
+
+
+def listed_names(store: SimulatedStore) -> list[str]:
+    listing = list_objects(WaitedFor(store), "t/", requests_in_flight=IN_FLIGHT)  # type: ignore[arg-type]  # as below
+    return list(listing.keys)
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
@@ -143,7 +148,7 @@ def test_names_written_meanwhile_are_no_fault_of_the_server(seed):
     store = Written(before, page=40, seed=seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "SimpleQueue", store.queue)
-        found = list(list_objects(WaitedFor(store), "t/", requests_in_flight=IN_FLIGHT).keys)  # type: ignore[arg-type]
+        found = listed_names(store)
     assert found == sorted(set(found))
     assert set(before) <= set(found) <= set(store.names)
 
@@ -175,7 +180,7 @@ def test_a_page_that_is_left_out_once_is_missed_and_listed(nth, page):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "SimpleQueue", store.queue)
         try:
-            found = list(list_objects(WaitedFor(store), "t/", requests_in_flight=IN_FLIGHT).keys)  # type: ignore[arg-type]
+            found = listed_names(store)
         except StoreError as error:
             assert "the listing would be wrong" in str(error)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import NotFoundError, StoreError, TransportError, UnsupportedError
+from torchbucket.errors import StoreError, TransportError, UnsupportedError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.errors import gcs_failure
 from torchbucket.store.gcs.listing import list_page
@@ -21,7 +21,7 @@ from torchbucket.store.gcs.resources import (
 )
 from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.http.dates import http_seconds
-from torchbucket.store.http.dialect import ListPage, UploadedPart, UploadPage
+from torchbucket.store.http.dialect import ListPage, UploadedPart, UploadPage, is_gone
 from torchbucket.store.http.publication import ConditionalDelete
 from torchbucket.store.http.xml import MalformedAnswerError, text_of, upload_page
 from torchbucket.store.protocol import ObjectInfo
@@ -124,7 +124,7 @@ class GcsDialect(GcsRequests):
             if answer.status in (200, 204):
                 return
             failure = self.failure("delete_object", key, answer)
-            if not _is_gone(failure):
+            if not is_gone(failure):
                 raise failure
 
         return Call("delete_object", key, self.address(key), lambda: self.delete_request(key, None), judge)
@@ -201,7 +201,7 @@ class GcsDialect(GcsRequests):
             if answer.status in (200, 204):
                 return
             failure = self.failure("abort_upload", key, answer)
-            if not _is_gone(failure):
+            if not is_gone(failure):
                 raise failure
 
         return Call("abort_upload", key, self.address(key), lambda: self.abort_request(key, upload_id), judge)
@@ -275,7 +275,3 @@ class GcsDialect(GcsRequests):
                 uri=self.address(key),
             )
         )
-
-
-def _is_gone(failure: Exception) -> bool:
-    return isinstance(failure, NotFoundError) and failure.code != "NoSuchBucket"

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Protocol
 
+from torchbucket.errors import NotFoundError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.protocol import ObjectInfo, OpenUpload
 from torchbucket.store.transport.operation import Answer, Operation, Request
 
-__all__ = ["Dialect", "ListPage", "UploadPage", "UploadedPart"]
+__all__ = ["Dialect", "ListPage", "UploadPage", "UploadedPart", "is_gone"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,3 +177,8 @@ class Dialect(Protocol):
     def upload_page(self, prefix: str, marker: tuple[str, str] | None) -> Operation[UploadPage]:
         """Ask for one page of the open uploads."""
         ...
+
+
+def is_gone(failure: Exception) -> bool:
+    """Whether what was to be removed is not there, while its bucket is: that is no error of a removal."""
+    return isinstance(failure, NotFoundError) and failure.code != "NoSuchBucket"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torchbucket.errors import NotFoundError, PreconditionFailedError, StoreError, ThrottledError
 from torchbucket.store.conditions import Condition, unmet
-from torchbucket.store.http.dialect import Dialect
+from torchbucket.store.http.dialect import Dialect, is_gone
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.operation import Again, Answer, Onward, Operation, Request
 
@@ -112,7 +112,7 @@ class ConditionalDelete(Operation[None]):
                 raise unmet(self.name, self.uri, self._condition)
             return
         failure = self._dialect.failure(self.name, self.key, answer)
-        if isinstance(failure, NotFoundError) and failure.code != "NoSuchBucket":
+        if is_gone(failure):
             return
         if isinstance(failure, PreconditionFailedError) and not self._refused:
             self._refused = True

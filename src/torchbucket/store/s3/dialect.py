@@ -10,7 +10,7 @@ from torchbucket.errors import NotFoundError, TransportError, UnsupportedError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import ALGORITHMS, Checksum
 from torchbucket.store.http.dates import http_seconds
-from torchbucket.store.http.dialect import ListPage, UploadedPart, UploadPage
+from torchbucket.store.http.dialect import ListPage, UploadedPart, UploadPage, is_gone
 from torchbucket.store.http.publication import ConditionalDelete
 from torchbucket.store.http.xml import MalformedAnswerError, text_of, upload_page
 from torchbucket.store.protocol import ObjectInfo
@@ -236,7 +236,7 @@ class S3Dialect(S3Requests):
             if answer.status in (200, 204):
                 return
             failure = self.failure("abort_upload", key, answer)
-            if not (isinstance(failure, NotFoundError) and failure.code != "NoSuchBucket"):
+            if not is_gone(failure):
                 raise failure
 
         def build() -> Request:
