@@ -24,6 +24,7 @@ class Fault:
     ``status`` with ``body`` and ``headers`` answers so. ``reset_after`` sends so many bytes of the right answer's body
     and then resets the connection; with ``close_after`` the connection ends in order; with ``stall_after`` it stays
     open and silent. ``-1`` means: not even the head. ``applied`` does the work first, so that only its answer is lost.
+    ``until`` holds the right answer back until the event is set.
     """
 
     status: int | None = None
@@ -34,6 +35,7 @@ class Fault:
     stall_after: int | None = None
     applied: bool = False
     replace_object: bytes | None = None
+    until: threading.Event | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,8 @@ class ScriptedS3:
                 return True
             silent = fault is not None and -1 in (fault.reset_after, fault.close_after, fault.stall_after)
             status, headers, body = (200, {}, b"") if silent and not fault.applied else self._apply(seen)
+        if fault is not None and fault.until is not None:
+            fault.until.wait(60)
         limits = () if fault is None else (fault.reset_after, fault.close_after, fault.stall_after)
         cut = next((limit for limit in limits if limit is not None), None)
         if cut != -1:

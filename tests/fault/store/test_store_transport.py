@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import CancelledError, wait
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from typing import Any
 
 import pytest
 from scripted_s3 import Fault, ScriptedS3
@@ -14,6 +16,8 @@ from torchbucket.config import MIB
 from torchbucket.errors import TransportError
 from torchbucket.store import Store
 from torchbucket.store.transport.loop import Loop
+from torchbucket.store.transport.operation import Operation
+from torchbucket.store.transport.transport import Transport
 
 Opened = Callable[..., Store]
 
@@ -46,6 +50,33 @@ def test_a_small_read_does_not_wait_behind_a_large_one(server: ScriptedS3, opene
     kinds = [seen.key for seen in server.of("get_object")]
     assert kinds.index("small") <= 2
     assert len(kinds) == 13
+
+
+def test_a_read_does_not_wait_behind_the_parts_of_a_write(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.objects["small"] = b"s"
+    answered, queued = threading.Event(), threading.Semaphore(0)
+    server.faults["upload_part"].append(Fault(until=answered))
+    submit = Transport.submit
+
+    def noted(transport: Transport, operations: Iterable[Operation[Any]], caller: Hashable = None) -> None:
+        submit(transport, operations, caller)
+        queued.release()
+
+    monkeypatch.setattr(Transport, "submit", noted)
+    store = opened(concurrency=1)
+    with ThreadPoolExecutor(1) as thread:
+        written = thread.submit(store.write, "large", bytes(60 * MIB))
+        for _ in range(5):  # the upload's beginning, and parts that wait behind the first one
+            assert queued.acquire(timeout=30)
+        small = store.submit_read("small", size_bytes=1)
+        answered.set()
+        assert small.result(30).data == b"s"
+        written.result(60)
+    kinds = [seen.kind for seen in server.seen]
+    assert kinds.index("get_object") <= 3
+    assert kinds.count("upload_part") == 12
 
 
 def test_a_cancelled_read_is_never_sent(server: ScriptedS3, opened: Opened) -> None:

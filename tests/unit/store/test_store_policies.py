@@ -65,23 +65,37 @@ def test_retry_after_is_a_number_or_a_date(value: str | None, seconds: float | N
     assert retry_after_s(value, now_s=990.0) == seconds
 
 
-@given(st.lists(st.integers(0, 8), max_size=8))
-def test_the_queue_serves_groups_in_turn(sizes: list[int]) -> None:
-    queue: FairQueue[tuple[int, int]] = FairQueue()
-    for group, size in enumerate(sizes):
-        queue.add((group, item) for item in range(size))
-    served = []
+def served(queue: FairQueue[tuple[int, int]]) -> list[tuple[int, int]]:
+    items = []
     while (item := queue.pop()) is not None:
-        served.append(item)
+        items.append(item)
     assert not queue
-    assert served == sorted(
-        ((group, item) for group, size in enumerate(sizes) for item in range(size)), key=lambda pair: (pair[1], pair[0])
-    )
+    return items
+
+
+@given(st.lists(st.integers(0, 8), max_size=8))
+def test_the_queue_serves_calls_in_turn(sizes: list[int]) -> None:
+    queue: FairQueue[tuple[int, int]] = FairQueue()
+    everything = [(call, item) for call, size in enumerate(sizes) for item in range(size)]
+    for call, size in enumerate(sizes):
+        queue.add((call, item) for item in range(size))
+    assert served(queue) == sorted(everything, key=lambda pair: (pair[1], pair[0]))
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=8))
+def test_a_caller_has_one_turn_however_often_it_calls(sizes: list[int]) -> None:
+    queue: FairQueue[tuple[int, int]] = FairQueue()
+    everything = [(caller, item) for caller, size in enumerate(sizes) for item in range(size)]
+    for caller, item in everything:
+        queue.add([(caller, item)], caller=caller)
+    assert served(queue) == sorted(everything, key=lambda pair: (pair[1], pair[0]))
+    queue.add([(0, 0)], caller=0)  # a caller whose items were all served begins anew
+    assert served(queue) == [(0, 0)]
 
 
 def test_a_retry_goes_first() -> None:
     queue: FairQueue[str] = FairQueue()
-    queue.add(["a", "b"])
+    queue.add(["a", "b"], caller="writer")
     queue.add_first("again")
     assert list(queue) == ["again", "a", "b"]
 

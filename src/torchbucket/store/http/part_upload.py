@@ -102,7 +102,7 @@ class PartUpload:
         """Hand a prepared part to the transport."""
         self._pending.add(part)
         part.future.add_done_callback(self._settler(part))
-        self._transport.submit((part,))
+        self._transport.submit((part,), caller=self)
 
     def complete(self) -> ObjectInfo:
         """Wait for all parts and publish the object."""

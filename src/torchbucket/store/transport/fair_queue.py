@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 __all__ = ["FairQueue"]
@@ -12,37 +12,51 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Serves groups in turn, one item of each: a read of a thousand ranges does not hold up the small one behind it.
+    """Serves callers in turn, one item of each: what asks for thousands does not hold up the one behind it.
 
     Not safe for use by several threads.
     """
 
     def __init__(self) -> None:
-        self._groups: deque[deque[T]] = deque()
+        self._turns: deque[tuple[Hashable, deque[T]]] = deque()
+        self._lines: dict[Hashable, deque[T]] = {}
 
-    def add(self, group: Iterable[T]) -> None:
-        """Put a group at the end of the line; its items keep their order."""
-        items = deque(group)
-        if items:
-            self._groups.append(items)
+    def add(self, items: Iterable[T], caller: Hashable = None) -> None:
+        """Put items behind those of the same caller, or at the end; they keep their order.
+
+        Args:
+            items: what to serve.
+            caller: whose items they are; None is a caller of its own in each call.
+        """
+        line = self._lines.get(caller)
+        if line is not None:
+            line.extend(items)
+            return
+        line = deque(items)
+        if line:
+            self._turns.append((caller, line))
+            if caller is not None:
+                self._lines[caller] = line
 
     def add_first(self, item: T) -> None:
-        """Put one item at the head of the line."""
-        self._groups.appendleft(deque((item,)))
+        """Put one item at the head, before everyone's."""
+        self._turns.appendleft((None, deque((item,))))
 
     def pop(self) -> T | None:
         """Take the next item, or None where nothing waits."""
-        if not self._groups:
+        if not self._turns:
             return None
-        group = self._groups.popleft()
-        item = group.popleft()
-        if group:
-            self._groups.append(group)
+        caller, line = self._turns.popleft()
+        item = line.popleft()
+        if line:
+            self._turns.append((caller, line))
+        elif caller is not None:
+            del self._lines[caller]
         return item
 
     def __bool__(self) -> bool:
-        return bool(self._groups)
+        return bool(self._turns)
 
     def __iter__(self) -> Iterator[T]:
-        for group in self._groups:
-            yield from group
+        for _, line in self._turns:
+            yield from line

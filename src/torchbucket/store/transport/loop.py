@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
@@ -50,7 +50,7 @@ class Loop:
         self._hedges = Hedges(HedgePolicy(config.hedge_share), engine, self._cut) if hedged else None
         # Held whenever the thread is inside the engine. Reentrant: a callback on this thread may fork.
         self._gate = threading.RLock()
-        self._inbox: deque[tuple[Operation[Any], ...]] = deque()
+        self._inbox: deque[tuple[tuple[Operation[Any], ...], Hashable]] = deque()
         self._queue: FairQueue[Operation[Any]] = FairQueue()
         self._waiting: list[tuple[float, int, Operation[Any]]] = []
         self._numbers = itertools.count()
@@ -67,8 +67,9 @@ class Loop:
 
     # -- called from any thread ---------------------------------------------------------------------------------------
 
-    def submit(self, group: tuple[Operation[Any], ...]) -> bool:
-        """Take a group over; False where the thread has ended and a new one is needed."""
+    def submit(self, operations: tuple[Operation[Any], ...], caller: Hashable) -> bool:
+        """Take a caller's operations over; False where the thread has ended and a new one is needed."""
+        group = (operations, caller)
         self._inbox.append(group)
         if self._sleeping:
             self._engine.wake()
@@ -161,7 +162,7 @@ class Loop:
         engine = self._engine
         engine.take(events)
         while self._inbox:
-            self._queue.add(self._inbox.popleft())
+            self._queue.add(*self._inbox.popleft())
         if self._search_dropped:
             self._search_dropped = False
             self._cut_dropped()
@@ -353,7 +354,7 @@ class Loop:
         found += self._queue
         found += [item[2] for item in self._waiting]
         while self._inbox:
-            found += self._inbox.popleft()
+            found += self._inbox.popleft()[0]
         # Once each: of an operation with two requests, its twin is not waited for.
         left = dict.fromkeys(one if one.race is None else one.race.operation for one in found)
         why = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from concurrent.futures import wait
 from typing import Any, Final, TypeVar
 
@@ -50,8 +50,14 @@ class Transport:
         renew_after_fork(self)
         _transports.add(self)
 
-    def submit(self, operations: Iterable[Operation[Any]]) -> None:
-        """Hand over operations that belong together; groups are served in turn. Their futures tell the outcome."""
+    def submit(self, operations: Iterable[Operation[Any]], caller: Hashable = None) -> None:
+        """Hand operations over. Their futures tell the outcome.
+
+        Args:
+            operations: they are begun in this order.
+            caller: whose they are; callers are served in turn, however many operations each has waiting. None stands
+                for a caller of its own in each call.
+        """
         group = tuple(operations)
         while True:
             loop = self._loop
@@ -64,7 +70,7 @@ class Transport:
                             self._finalizer.detach()
                         self._finalizer = weakref.finalize(self, loop.stop)
                         self._finalizer.atexit = False
-            if loop.submit(group):
+            if loop.submit(group, caller):
                 return
 
     def run(self, operation: Operation[T]) -> T:
