@@ -8,7 +8,7 @@ import pytest
 
 from torchbucket.errors import NotFoundError, TransportError
 from torchbucket.store.transport.engine import Attempt, Engine
-from torchbucket.store.transport.hedge_race import Hedges, Race
+from torchbucket.store.transport.hedge_race import Hedges
 from torchbucket.store.transport.hedging import HedgePolicy
 from torchbucket.store.transport.operation import Again, HedgedOperation, Onward, Operation, Request
 
@@ -68,8 +68,8 @@ class Track:
             self.hedges.began(self.second)
 
     @property
-    def race(self) -> Race | None:
-        return self.read.race
+    def racing(self) -> bool:
+        return self.hedges.owner(self.twin) is self.read
 
     def ended(self, attempt: Attempt, result: Any = None, failure: Exception | None = None) -> object:
         attempt.over = True
@@ -123,19 +123,19 @@ def test_the_first_good_answer_ends_the_other_request(
     track.second.lines.extend(second)
     track.hedges.decide()
     assert track.cut == ([] if goes is None else [getattr(track, goes)])
-    assert (track.race is None) == (goes == "second")
+    assert track.racing == (goes != "second")
 
 
 def test_the_second_brings_the_result() -> None:
     track = Track()
     assert track.ended(track.second, "bytes") == (track.read, "bytes", None)
-    assert (track.cut, track.read.adopted, track.race) == ([track.first], ["bytes"], None)
+    assert (track.cut, track.read.adopted, track.racing) == ([track.first], ["bytes"], False)
 
 
 def test_the_first_brings_the_result() -> None:
     track = Track()
     assert track.ended(track.first, "bytes") == (track.read, "bytes", None)
-    assert (track.cut, track.read.adopted, track.race) == ([track.second], [], None)
+    assert (track.cut, track.read.adopted, track.racing) == ([track.second], [], False)
     assert track.twin.dropped
 
 
@@ -158,13 +158,13 @@ def test_both_break() -> None:
     failure = again()
     assert track.ended(track.first, failure=failure) is None
     assert track.ended(track.second, failure=again()) == (track.read, None, failure)
-    assert track.race is None
+    assert not track.racing
 
 
 def test_the_second_breaks_and_the_first_goes_on() -> None:
     track = Track()
     assert track.ended(track.second, failure=again()) is None
-    assert (track.cut, track.race) == ([], None)
+    assert (track.cut, track.racing) == ([], False)
 
 
 def test_the_second_answers_and_breaks_at_once() -> None:
@@ -191,7 +191,7 @@ def test_an_answer_for_good_ends_both(whose: str) -> None:
     assert result is None
     assert (failure.error if whose == "second" else failure) is error
     assert track.cut == [track.second if whose == "first" else track.first]
-    assert track.race is None
+    assert not track.racing
 
 
 def test_the_second_wants_another_step_and_the_first_was_given_up_for_it() -> None:

@@ -18,7 +18,7 @@ from torchbucket.store.transport.engine import Attempt, Engine
 from torchbucket.store.transport.hedging import HedgePolicy
 from torchbucket.store.transport.operation import Again, HedgedOperation, Operation
 
-__all__ = ["Hedges", "Race"]
+__all__ = ["Hedges"]
 
 _log = logging.getLogger("torchbucket.transport")
 
@@ -27,7 +27,7 @@ _LOOK_S: Final = 0.25
 
 
 @dataclass(slots=True, eq=False)
-class Race:
+class _Race:
     """An operation whose answer two requests are to bring.
 
     Args:
@@ -59,7 +59,8 @@ class Hedges:
         self._engine = engine
         self._cut = cut
         self._unanswered: deque[Attempt] = deque()  # in the order of their beginning
-        self._races: list[Race] = []
+        # Each race under both its operations: the one whose result it brings and the twin.
+        self._races: dict[Operation[Any], _Race] = {}
         self._look_s: float | None = None
         self._next_s: float | None = None
 
@@ -70,11 +71,17 @@ class Hedges:
             return
         if self._look_s is None:
             self._look_s = attempt.started_s + _LOOK_S
-        if operation.race is None:
+        race = self._races.get(operation)
+        if race is None:
             self._unanswered.append(attempt)
         else:
-            operation.race.second = attempt
+            race.second = attempt
             attempt.hedge = True
+
+    def owner(self, operation: Operation[Any]) -> Operation[Any]:
+        """Return the operation whose result is awaited: of a twin the one that it stands in for, else the same."""
+        race = self._races.get(operation)
+        return operation if race is None else race.operation
 
     def next_s(self) -> float | None:
         """When a read may be late, or is to be looked at; ``due`` tells whether that is over."""
@@ -133,12 +140,14 @@ class Hedges:
 
     def decide(self) -> None:
         """Where one request of a race has begun to answer well, break the other off."""
-        for race in list(self._races):
+        for operation, race in list(self._races.items()):
+            if operation is race.twin:
+                continue
             first, second = race.first, race.second
             if first is not None and second is not None:
                 if first.lines:
                     if _answers_well(first):
-                        self.end(race)
+                        self._end(race)
                 elif _answers_well(second):
                     race.first = None
                     self._cut(first)
@@ -146,21 +155,25 @@ class Hedges:
     def ended(
         self, attempt: Attempt, result: Any, failure: Exception | None
     ) -> tuple[Operation[Any], Any, Exception | None] | None:
-        """Return the operation with the result or failure that the end of one of its two requests means, if any yet."""
-        race = attempt.operation.race
-        assert race is not None
+        """Return the operation whose end this request's is, with its result or failure.
+
+        None where another request for the same is still on its way.
+        """
+        race = self._races.get(attempt.operation)
+        if race is None:
+            return attempt.operation, result, failure
         operation = race.operation
         if attempt is not race.second:
             race.first = None
             if isinstance(failure, Again) and race.second is not None:
                 race.failure = failure
                 return None
-            self.end(race)
+            self._end(race)
             return operation, result, failure
         race.second = None
         first = race.first
         if failure is not None:
-            self.end(race)
+            self._end(race)
             if isinstance(failure, StoreError):
                 # Such as that there is no object: no use in waiting for the first to hear it too. The operation asks
                 # again, since only itself knows what to make of the answer.
@@ -172,7 +185,7 @@ class Hedges:
                     return None
                 self._cut(first)  # As ``decide`` would have done, had the answer not begun and broken at once.
             return operation, None, race.failure or failure
-        self.end(race)
+        self._end(race)
         if first is not None:
             self._cut(first)
         try:
@@ -180,10 +193,14 @@ class Hedges:
         except Exception as error:  # noqa: BLE001  # fails this operation, not the others
             return operation, None, error
 
-    def end(self, race: Race) -> None:
-        """End a race whose operation goes on without it; break its second request off."""
-        self._races.remove(race)
-        race.operation.race = race.twin.race = None
+    def give_up(self, operation: Operation[Any]) -> None:
+        """Break the second request of an operation off, if there is one."""
+        race = self._races.get(operation)
+        if race is not None:
+            self._end(race)
+
+    def _end(self, race: _Race) -> None:
+        del self._races[race.operation], self._races[race.twin]
         race.twin.dropped = True
         if race.second is not None:
             second, race.second = race.second, None
@@ -199,7 +216,7 @@ class Hedges:
     def _twin(self, attempt: Attempt, *, strained: bool) -> Operation[Any] | None:
         operation = attempt.operation
         assert isinstance(operation, HedgedOperation)
-        if strained or operation.dropped or operation.race is not None or not self._policy.take():
+        if strained or operation.dropped or operation in self._races or not self._policy.take():
             return None
         try:
             twin: Operation[Any] | None = operation.twin()
@@ -209,9 +226,7 @@ class Hedges:
         if twin is not None:
             twin.deadline_s = operation.deadline_s
             twin.begun = True  # Nobody waits for its future.
-            race = Race(operation, twin, attempt)
-            operation.race = twin.race = race
-            self._races.append(race)
+            self._races[operation] = self._races[twin] = _Race(operation, twin, attempt)
         return twin
 
 

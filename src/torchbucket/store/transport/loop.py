@@ -188,8 +188,7 @@ class Loop:
             self._queue.add_first(twin)
         for attempt in hedges.stalled(now_s):
             operation = attempt.operation
-            owner = operation if operation.race is None else operation.race.operation
-            if attempt.over or owner.attempts >= self._backoff.config.max_attempts:
+            if attempt.over or hedges.owner(operation).attempts >= self._backoff.config.max_attempts:
                 continue  # Without another attempt it is better to wait as long as stall_timeout_s allows.
             self._engine.interrupt(attempt)
             self._end(
@@ -248,7 +247,7 @@ class Loop:
             failure = raised
         self._account(attempt, failure)
         self._engine.rest(attempt)
-        if operation.race is not None and self._hedges is not None:
+        if self._hedges is not None:
             meant = self._hedges.ended(attempt, result, failure)
             if meant is None:
                 return
@@ -316,6 +315,9 @@ class Loop:
         )
         heapq.heappush(self._waiting, (now_s + delay_s, next(self._numbers), operation))
 
+    def _owner(self, operation: Operation[Any]) -> Operation[Any]:
+        return operation if self._hedges is None else self._hedges.owner(operation)
+
     def _backoff_of(self, operation: Operation[Any]) -> Backoff:
         return self._list_backoff if operation.name.startswith("list_") else self._backoff
 
@@ -335,11 +337,10 @@ class Loop:
 
     def _cut_dropped(self) -> None:
         for attempt in self._engine.active():
-            race = attempt.operation.race
-            operation = attempt.operation if race is None else race.operation
+            operation = self._owner(attempt.operation)
             if operation.dropped and not attempt.over:
-                if race is not None and self._hedges is not None:
-                    self._hedges.end(race)
+                if self._hedges is not None:
+                    self._hedges.give_up(operation)
                 if not attempt.over:
                     self._cut(attempt)
                 self._reject(operation, _given_up(operation))
@@ -356,7 +357,7 @@ class Loop:
         while self._inbox:
             found += self._inbox.popleft()[0]
         # Once each: of an operation with two requests, its twin is not waited for.
-        left = dict.fromkeys(one if one.race is None else one.race.operation for one in found)
+        left = dict.fromkeys(map(self._owner, found))
         why = (
             "the store was closed meanwhile; open it again" if failure is None else f"the transport failed: {failure!r}"
         )

@@ -7,12 +7,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from torchbucket.errors import StoreError, TransportError
-
-if TYPE_CHECKING:
-    from torchbucket.store.transport.hedge_race import Race
 
 __all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink", "StoreFuture"]
 
@@ -131,9 +128,6 @@ class Operation(Generic[T]):
         key: the object's key.
         uri: the object's address, for messages.
     """
-
-    race: Race | None = None
-    """The two requests for this operation's answer, while there are two."""
 
     satisfied = False
     """Whether the sink ended the attempt because it needs no more of the answer, which then counts as whole."""
