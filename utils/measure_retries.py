@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket import RetryConfig, StoreConfig, StoreError
-from torchbucket.store import ObjectData, RequestRecord, Store, open_store
+from torchbucket.store import ObjectData, Read, RequestRecord, Store, open_store
 
 OBJECT_BYTES = 100 << 10
 BATCH = 32
@@ -56,7 +56,9 @@ def read_all(store: Store, keys: Sequence[str], way: str) -> int:
                 failed += 1
 
     for start in range(0, len(keys), group):
-        pending.append([store.submit_read(key, size_bytes=OBJECT_BYTES) for key in keys[start : start + group]])
+        pending.append(
+            [store.submit_read(Read(key=key, size_bytes=OBJECT_BYTES)) for key in keys[start : start + group]]
+        )
         if len(pending) * group >= ahead:
             finish()
     while pending:

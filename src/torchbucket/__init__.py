@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from torchbucket.datasets.tar.sample import TarSample
     from torchbucket.datasets.temporaries.sweep import sweep_temporaries
     from torchbucket.files.reader import ObjectReader
+    from torchbucket.store import ObjectData, ObjectInfo, Read, Store, open_store
 
 __all__ = [
     "ArchiveError",
@@ -50,11 +51,15 @@ __all__ = [
     "MapDataset",
     "NotFoundError",
     "ObjectChangedError",
+    "ObjectData",
+    "ObjectInfo",
     "ObjectReader",
     "PermissionDeniedError",
     "PreconditionFailedError",
+    "Read",
     "RetryConfig",
     "ShardedSampler",
+    "Store",
     "StoreConfig",
     "StoreError",
     "TarDataset",
@@ -66,6 +71,7 @@ __all__ = [
     "UnsupportedError",
     "expand_braces",
     "merge_states",
+    "open_store",
     "sweep_temporaries",
 ]
 
@@ -73,12 +79,17 @@ _LOADED_WHEN_USED = {
     "Compose": "torchbucket.datasets.compose.options",
     "IterableDataset": "torchbucket.datasets.iterable",
     "MapDataset": "torchbucket.datasets.map",
+    "ObjectData": "torchbucket.store",
+    "ObjectInfo": "torchbucket.store",
     "ObjectReader": "torchbucket.files.reader",
+    "Read": "torchbucket.store",
     "ShardedSampler": "torchbucket.datasets.sampler",
+    "Store": "torchbucket.store",
     "TarDataset": "torchbucket.datasets.tar.dataset",
     "TarSample": "torchbucket.datasets.tar.sample",
     "expand_braces": "torchbucket.datasets.tar.names",
     "merge_states": "torchbucket.datasets.epochs.resume",
+    "open_store": "torchbucket.store",
     "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
 }
 

@@ -6,6 +6,7 @@ import pytest
 from conformance_subjects import PAGE, Subject
 
 from torchbucket.errors import ConfigError, StoreError, UnsupportedError
+from torchbucket.store import Read
 
 PLAIN = ["a", "a.b", "b/c", "b/d/e", "b.c", "b0", "logs/20250627_a", "logs/20250628", "x y/z", "ü/日本", "zz"]
 LITERAL = [
@@ -62,7 +63,7 @@ def test_what_names_no_object_is_refused(made: Subject, key: str) -> None:
     with pytest.raises(ConfigError):
         made.store.write(key, b"")
     with pytest.raises(ConfigError):
-        made.store.submit_read(key)
+        made.store.submit_read(Read(key=key))
 
 
 def test_a_listing_is_in_byte_order(made: Subject) -> None:

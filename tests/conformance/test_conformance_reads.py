@@ -8,9 +8,22 @@ import pytest
 from conformance_subjects import PART_BYTES, Subject
 
 from torchbucket.errors import ConfigError, NotFoundError, ObjectChangedError
+from torchbucket.store import Read
 
 CONTENT = random.Random(7).randbytes(1000)
-RANGES = [(0, None), (0, 1000), (0, 1), (999, 1000), (17, 400), (500, None), (0, 5000), (990, 2000), (5, 5), (0, 0)]
+RANGES = [
+    (0, None),
+    (0, 1000),
+    (0, 1),
+    (999, 1000),
+    (17, 400),
+    (500, None),
+    (0, 5000),
+    (990, 2000),
+    (5, 5),
+    (0, 0),
+    (5, 3),
+]
 BEYOND = [(1000, None), (1000, 1000), (1000, 1001), (4000, 5000), (4000, None)]
 
 
@@ -19,7 +32,7 @@ BEYOND = [(1000, None), (1000, 1000), (1000, 1001), (4000, 5000), (4000, None)]
 def test_a_range_is_a_slice(made: Subject, start: int, stop: int | None, size_known: bool) -> None:
     made.put("k", CONTENT)
     size_bytes = len(CONTENT) if size_known else None
-    data = made.store.submit_read("k", start=start, stop=stop, size_bytes=size_bytes).result()
+    data = made.store.submit_read(Read(key="k", start=start, stop=stop, size_bytes=size_bytes)).result()
     assert bytes(data.data) == CONTENT[start:stop]
     assert data.start == start
     assert (data.info.key, data.info.size_bytes) == ("k", 1000)
@@ -33,7 +46,7 @@ def test_a_range_lands_in_the_callers_memory(made: Subject, start: int, stop: in
     memory = bytearray(b"\xee" * 1010)
     size_bytes = len(CONTENT) if size_known else None
     view = memoryview(memory)[5:]
-    data = made.store.submit_read("k", start=start, stop=stop, into=view, size_bytes=size_bytes).result().data
+    data = made.store.submit_read(Read(key="k", start=start, stop=stop, into=view, size_bytes=size_bytes)).result().data
     expected = CONTENT[start:stop]
     assert bytes(data) == expected
     assert memory == b"\xee" * 5 + expected + b"\xee" * (1005 - len(expected))
@@ -42,22 +55,30 @@ def test_a_range_lands_in_the_callers_memory(made: Subject, start: int, stop: in
 def test_a_target_that_is_too_short_is_refused(made: Subject) -> None:
     made.put("k", CONTENT)
     with pytest.raises(ConfigError, match="holds 10 bytes but the range has 1000"):
-        made.store.submit_read("k", into=memoryview(bytearray(10))).result()
+        made.store.submit_read(Read(key="k", into=memoryview(bytearray(10)))).result()
     with pytest.raises(ConfigError, match="read-only"):
-        made.store.submit_read("k", into=memoryview(b"x" * 1000))
+        made.store.submit_read(Read(key="k", into=memoryview(b"x" * 1000)))
 
 
-@pytest.mark.parametrize(("start", "stop"), [(-1, None), (2, 1)])
-def test_a_range_that_can_fit_nothing_is_refused(made: Subject, start: int, stop: int | None) -> None:
-    with pytest.raises(ConfigError, match=f"start {start}, stop {stop}"):
-        made.store.submit_read("k", start=start, stop=stop)
+def test_a_range_that_can_be_in_no_object_is_refused(made: Subject) -> None:
+    with pytest.raises(ConfigError, match="start must be a whole number of bytes, at least 0; got -1"):
+        made.store.read("k", start=-1)
+    with pytest.raises(ConfigError, match=r"stop must be a whole number of bytes, at least 0; got 1\.5"):
+        made.store.read("k", stop=1.5)  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize("version", ['"a"\r\nx-injected: 1', "a\nb", "", "\0", "é"])
+def test_a_version_that_no_header_can_carry_is_refused(made: Subject, version: str) -> None:
+    made.put("k", CONTENT)
+    with pytest.raises(ConfigError, match="printable ASCII"):
+        made.store.read("k", version=version)
 
 
 def test_an_empty_object(made: Subject) -> None:
     made.put("empty", b"")
     assert made.store.head("empty").size_bytes == 0
     assert bytes(made.store.read("empty").data) == b""
-    assert bytes(made.store.submit_read("empty", size_bytes=0).result().data) == b""
+    assert bytes(made.store.submit_read(Read(key="empty", size_bytes=0)).result().data) == b""
     assert bytes(made.store.read("empty", start=3, stop=9).data) == b""
 
 
@@ -66,7 +87,7 @@ def test_a_missing_object(made: Subject) -> None:
     for call in (
         lambda: made.store.head("ther"),
         lambda: made.store.read("ther"),
-        lambda: made.store.submit_read("ther", size_bytes=4).result(),
+        lambda: made.store.submit_read(Read(key="ther", size_bytes=4)).result(),
         lambda: made.store.read("ther", stop=0),
         lambda: made.store.copy("ther", "x"),
     ):
@@ -92,7 +113,7 @@ def test_a_known_size_is_checked(made: Subject) -> None:
     made.put("k", b"four")
     for claimed in (3, 5):
         with pytest.raises(ObjectChangedError, match=f"size {claimed}"):
-            made.store.submit_read("k", size_bytes=claimed).result()
+            made.store.submit_read(Read(key="k", size_bytes=claimed)).result()
 
 
 @pytest.mark.parametrize("size_known", [False, True])
@@ -103,11 +124,11 @@ def test_a_large_object(made: Subject, size_known: bool, into: bool, extra: int)
     made.put("large", content)
     size_bytes = len(content) if size_known else None
     memory = memoryview(bytearray(len(content))) if into else None
-    data = made.store.submit_read("large", into=memory, size_bytes=size_bytes).result()
+    data = made.store.submit_read(Read(key="large", into=memory, size_bytes=size_bytes)).result()
     assert data.data == content
     assert memory is None or memory == content
     piece = made.store.submit_read(
-        "large", start=PART_BYTES - 7, stop=2 * PART_BYTES - 3, size_bytes=size_bytes
+        Read(key="large", start=PART_BYTES - 7, stop=2 * PART_BYTES - 3, size_bytes=size_bytes)
     ).result()
     assert piece.data == content[PART_BYTES - 7 : 2 * PART_BYTES - 3]
 
@@ -115,6 +136,6 @@ def test_a_large_object(made: Subject, size_known: bool, into: bool, extra: int)
 def test_many_reads_at_once(made: Subject) -> None:
     for number in range(20):
         made.put(f"k{number}", str(number).encode() * 100)
-    futures = [made.store.submit_read(f"k{number % 20}", start=number % 7) for number in range(200)]
+    futures = [made.store.submit_read(Read(key=f"k{number % 20}", start=number % 7)) for number in range(200)]
     for number, future in enumerate(futures):
         assert bytes(future.result().data) == (str(number % 20).encode() * 100)[number % 7 :]

@@ -60,12 +60,17 @@ class Torchbucket(Engine):
         )
 
     def small(self) -> None:
-        futures = [self._small.submit_read(f"small/{n}", size_bytes=SMALL_BYTES) for n in range(SMALL_COUNT)]
+        from torchbucket.store import Read
+
+        futures = [self._small.submit_read(Read(key=f"small/{n}", size_bytes=SMALL_BYTES)) for n in range(SMALL_COUNT)]
         for future in futures:
             assert len(future.result().data) == SMALL_BYTES
 
     def large(self, target: memoryview) -> None:
-        assert len(self._large.submit_read("large", into=target, size_bytes=LARGE_BYTES).result().data) == LARGE_BYTES
+        from torchbucket.store import Read
+
+        read = Read(key="large", into=target, size_bytes=LARGE_BYTES)
+        assert len(self._large.submit_read(read).result().data) == LARGE_BYTES
 
     def write(self, content: memoryview) -> None:
         self._write.write("large", content)

@@ -16,7 +16,7 @@ from torchbucket.errors import ConfigError, NotFoundError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import Listing, list_objects
 from torchbucket.listing.manifest import Manifest
-from torchbucket.store import open_store
+from torchbucket.store import Read, open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
 from torchbucket.uri import ObjectURI, key_bytes
 
@@ -203,10 +203,12 @@ class ObjectSource:
     def submit_read(self, position: int, *, into: memoryview | None = None) -> Future[ObjectData]:
         """Begin to read a whole object, into memory of its size where that is given."""
         return self.store.submit_read(
-            self.listing.keys[position],
-            into=into,
-            size_bytes=self.listing.size_bytes(position),
-            version=self.pinned_version(position),
+            Read(
+                key=self.listing.keys[position],
+                into=into,
+                size_bytes=self.listing.size_bytes(position),
+                version=self.pinned_version(position),
+            )
         )
 
     def pinned_version(self, position: int) -> str | None:

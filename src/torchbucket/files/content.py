@@ -9,7 +9,7 @@ from typing import Protocol
 from torchbucket.errors import TruncatedError
 from torchbucket.files.body import BodyBuffer
 from torchbucket.files.readahead import ReadAhead
-from torchbucket.store.protocol import ObjectData, Store
+from torchbucket.store.protocol import ObjectData, Read, Store
 
 __all__ = ["Content", "RangedContent", "WholeContent"]
 
@@ -185,7 +185,7 @@ class RangedContent:
 
     def _submit(self, start: int, stop: int | None, into: memoryview | None = None) -> Future[ObjectData]:
         return self._store.submit_read(
-            self._key, start=start, stop=stop, into=into, size_bytes=self._size_bytes, version=self._version
+            Read(key=self._key, start=start, stop=stop, into=into, size_bytes=self._size_bytes, version=self._version)
         )
 
     def _fetch(self, start: int, stop: int | None, into: memoryview | None = None) -> ObjectData:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError
-from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
+from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
 from torchbucket.store.temporary_names import is_temporary
 from torchbucket.store.transport.request_record import Observer, RequestRecord
 from torchbucket.uri import ObjectURI
@@ -15,6 +15,7 @@ __all__ = [
     "ObjectWriter",
     "Observer",
     "OpenUpload",
+    "Read",
     "RequestRecord",
     "Store",
     "StoreConfig",

@@ -10,15 +10,12 @@ from typing import Self, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, ObjectChangedError, StoreError
-from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter
-from torchbucket.uri import key_bytes
+from torchbucket.store.arguments import byte_view
+from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, Read
 
 __all__ = [
     "BaseStore",
     "BaseWriter",
-    "byte_view",
-    "check_key",
-    "check_range",
     "check_same",
     "fit",
     "refuse_fields",
@@ -52,7 +49,7 @@ class BaseStore:
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
         """Read the bytes ``[start, stop)`` of an object and wait for them."""
-        future = self.submit_read(key, start=start, stop=stop, version=version)
+        future = self.submit_read(Read(key=key, start=start, stop=stop, version=version))
         try:
             return future.result()
         except BaseException:
@@ -72,16 +69,7 @@ class BaseStore:
             writer.write(data)
             return writer.close()
 
-    def submit_read(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        into: memoryview | None = None,
-        size_bytes: int | None = None,
-        version: str | None = None,
-    ) -> Future[ObjectData]:
+    def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read; see the protocol."""
         raise NotImplementedError
 
@@ -169,37 +157,6 @@ class BaseWriter:
 
     def _discard(self) -> None:
         raise NotImplementedError
-
-
-def byte_view(data: bytes | bytearray | memoryview) -> memoryview:
-    """The memory of ``data`` as flat bytes; raise ``ConfigError`` where it is not contiguous."""
-    view = memoryview(data)
-    if view.format == "B" and view.ndim == 1 and view.contiguous:
-        return view
-    if not view.c_contiguous:
-        raise ConfigError(f"the memory must be contiguous; got strides {view.strides} for the shape {view.shape}")
-    return view.cast("B")
-
-
-def check_key(key: str) -> None:
-    """Raise ``ConfigError`` unless ``key`` can name an object anywhere."""
-    if not isinstance(key, str) or not key:
-        raise ConfigError(f"an object's key is a text of at least one character; got {key!r}")
-    key_bytes(key)
-
-
-def check_range(start: int, stop: int | None, size_bytes: int | None, into: memoryview | None) -> memoryview | None:
-    """Raise ``ConfigError`` for a range or target that can fit no object; return the target as flat bytes."""
-    if start < 0 or (stop is not None and stop < start):
-        raise ConfigError(f"a range needs 0 <= start <= stop; got start {start}, stop {stop}")
-    if size_bytes is not None and size_bytes < 0:
-        raise ConfigError(f"size_bytes must be at least 0; got {size_bytes}")
-    if into is None:
-        return None
-    target = byte_view(into)
-    if target.readonly:
-        raise ConfigError("the target of a read must be writable memory; got a read-only view")
-    return target
 
 
 def fit(target: memoryview, length: int) -> memoryview:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError
-from torchbucket.store.base import BaseStore, BaseWriter, check_key, check_range, check_same, fit, settled
+from torchbucket.store.arguments import check_key
+from torchbucket.store.base import BaseStore, BaseWriter, check_same, fit, settled
 from torchbucket.store.conditions import Condition, condition_of, unmet
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
 from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["MemoryStore"]
@@ -87,29 +88,18 @@ class MemoryStore(BaseStore):
         """Describe one object."""
         return self._get(key, "head").info
 
-    def submit_read(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        into: memoryview | None = None,
-        size_bytes: int | None = None,
-        version: str | None = None,
-    ) -> Future[ObjectData]:
+    def submit_read(self, read: Read) -> Future[ObjectData]:
         """Read at once; the future is done."""
-        check_key(key)
-        target = check_range(start, stop, size_bytes, into)
 
         def work() -> ObjectData:
-            held = self._get(key, "read")
-            check_same(self.address(key), held.info, size_bytes=size_bytes, version=version)
-            data: bytes | memoryview = held.data[start:stop]
-            if target is not None:
-                view = fit(target, len(data))
+            held = self._get(read.key, "read")
+            check_same(self.address(read.key), held.info, size_bytes=read.size_bytes, version=read.version)
+            data: bytes | memoryview = held.data[read.start : read.stop]
+            if read.into is not None:
+                view = fit(read.into, len(data))
                 view[:] = data
                 data = view
-            return ObjectData(info=held.info, start=start, data=data)
+            return ObjectData(info=held.info, start=read.start, data=data)
 
         return settled(work)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-__all__ = ["ListedPage", "ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Store"]
+from torchbucket.store.arguments import byte_count, check_key, check_version, writable_view
+
+__all__ = ["ListedPage", "ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Read", "Store"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +25,57 @@ class ObjectInfo:
     size_bytes: int
     version: str | None = None
     last_modified_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Read:
+    """What a read asks for: the bytes ``[start, stop)`` of one object, which are what slicing its content gives.
+
+    Args:
+        key: the object's key.
+        start: first byte, at least 0. At or beyond the end, or at or beyond ``stop``, the range holds no bytes.
+        stop: end of the range; None, or beyond the end, means the end.
+        into: writable, contiguous memory, at least as long as what the range holds, into which the bytes go. Without,
+            they come in memory of their own.
+        size_bytes: the object's size where it is known from a listing. It only saves a request, and is compared with
+            the answer: ``ObjectChangedError`` where the object has another.
+        version: read this version or fail with ``ObjectChangedError``. Without, every request of a read that needs
+            several is pinned to the version that the first one saw.
+
+    Raises:
+        ConfigError: a value that fits no object, or memory that cannot be written to.
+    """
+
+    key: str
+    start: int = 0
+    stop: int | None = None
+    into: memoryview | None = None
+    size_bytes: int | None = None
+    version: str | None = None
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        # What is an `int` already is compared only: a read of a small object is made often.
+        for name in ("start", "stop", "size_bytes"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
+                object.__setattr__(self, name, byte_count(name, value))
+        if self.into is not None:
+            object.__setattr__(self, "into", writable_view(self.into))
+        if self.version is not None:
+            check_version(self.version)
+
+    def length_in(self, size_bytes: int) -> int:
+        """How many bytes the range holds of an object of ``size_bytes``."""
+        stop = size_bytes if self.stop is None else min(self.stop, size_bytes)
+        return max(0, stop - self.start)
+
+    @property
+    def length_bytes(self) -> int | None:
+        """How many bytes the range holds, at most where the object's size is not known; None where that is open."""
+        if self.size_bytes is not None:
+            return self.length_in(self.size_bytes)
+        return None if self.stop is None else max(0, self.stop - self.start)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,30 +170,15 @@ class Store(Protocol):
         """Describe one object; raise ``NotFoundError`` where there is none."""
         ...
 
-    def submit_read(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        into: memoryview | None = None,
-        size_bytes: int | None = None,
-        version: str | None = None,
-    ) -> Future[ObjectData]:
-        """Begin to read the bytes ``[start, stop)`` and return at once; the store bounds the requests in flight.
+    def submit_read(self, read: Read) -> Future[ObjectData]:
+        """Begin a read and return at once; the store bounds the requests in flight.
 
-        A ``stop`` of None, or beyond the end, means the end. With ``into`` the bytes land in that writable memory,
-        which must be at least as long as what the range holds. ``size_bytes`` is the object's size where the caller
-        knows it from a listing; it only saves a request and is checked against the answer: ``ObjectChangedError``
-        where the object has another. With ``version`` the read fails with ``ObjectChangedError`` unless the object
-        still has it; without, every request of a read that needs several is pinned to the version that the first one
-        saw. A ``start`` at or beyond the end gives no bytes, as slicing does. Cancelling the future drops requests
-        not yet begun; do not touch ``into`` before the future is done. A wrong argument raises ``ConfigError``.
+        Cancelling the future drops requests not yet begun; do not touch ``read.into`` before the future is done.
         """
         ...
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
-        """Read the bytes ``[start, stop)`` and wait for them; see ``submit_read``."""
+        """Read the bytes ``[start, stop)`` and wait for them; see :class:`Read`."""
         ...
 
     def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:

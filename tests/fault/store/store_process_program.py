@@ -15,7 +15,7 @@ from typing import Any
 
 from torchbucket.config import MIB, StoreConfig
 from torchbucket.errors import StoreError, TransportError
-from torchbucket.store import Store, open_store
+from torchbucket.store import Read, Store, open_store
 
 SMALL = 200
 LARGE_BYTES = 11 * MIB
@@ -36,8 +36,8 @@ def make(store: Store) -> None:
 
 
 def check(store: Store, first: int, count: int = 40) -> None:
-    futures = {n % SMALL: store.submit_read(f"k{n % SMALL}") for n in range(first, first + count)}
-    whole = store.submit_read("large", size_bytes=LARGE_BYTES)
+    futures = {n % SMALL: store.submit_read(Read(key=f"k{n % SMALL}")) for n in range(first, first + count)}
+    whole = store.submit_read(Read(key="large", size_bytes=LARGE_BYTES))
     for number, future in futures.items():
         assert bytes(future.result(60).data) == content(number), number
     assert whole.result(60).data == large()
@@ -96,7 +96,7 @@ def fork_from_a_callback(store: Store) -> None:
                 os._exit(1)
         statuses.append(os.waitpid(pid, 0)[1])
 
-    future = store.submit_read("k1")
+    future = store.submit_read(Read(key="k1"))
     future.add_done_callback(fork)
     deadline = time.monotonic() + 60
     while not statuses and time.monotonic() < deadline:
@@ -108,7 +108,7 @@ def fork_from_a_callback(store: Store) -> None:
 def parents_future_in_a_child(store: Store) -> None:
     """The answer to a request on the way at the fork is the parent's; the child is told so and does not wait."""
     make(store)
-    futures = [store.submit_read("large") for _ in range(50)]
+    futures = [store.submit_read(Read(key="large")) for _ in range(50)]
     writer = store.open_writer("w")
     writer.write(b"x")
     pid = os.fork()
@@ -150,7 +150,7 @@ def start_methods(store: Store) -> None:
 
 def exit_while_reading(store: Store) -> None:
     """The server is silent for ever; the exit does not wait for it."""
-    store.submit_read("silent")
+    store.submit_read(Read(key="silent"))
     time.sleep(0.2)
 
 

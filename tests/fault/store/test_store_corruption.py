@@ -17,7 +17,7 @@ from scripted_s3 import Fault, ScriptedS3
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket import ChecksumError, ConfigError, ObjectChangedError, PermissionDeniedError, TransportError
 from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
-from torchbucket.store import RequestRecord, Store, open_store
+from torchbucket.store import Read, RequestRecord, Store, open_store
 from torchbucket.store.http.checksums import ALGORITHMS
 
 SMALL = random.Random(1).randbytes(100 * KIB)
@@ -88,7 +88,7 @@ def test_a_damaged_byte_of_a_small_object_is_fetched_again(
     testbed.set_faults([corrupt(times=2)])
     target = memoryview(bytearray(len(SMALL))) if into else None
     size = len(SMALL) if known else None
-    data = subject.submit_read("small", size_bytes=size, into=target).result(60).data
+    data = subject.submit_read(Read(key="small", size_bytes=size, into=target)).result(60).data
     assert data == SMALL
     assert target is None or target == SMALL
     assert gets(testbed) == 3
@@ -105,7 +105,7 @@ def test_a_damaged_byte_in_one_range_of_many_is_fetched_again(
     testbed.set_faults([corrupt(methods=["GET"], nth=struck)])
     target = memoryview(bytearray(len(LARGE))) if into else None
     size = len(LARGE) if known else None
-    data = subject.submit_read("large", size_bytes=size, into=target).result(60).data
+    data = subject.submit_read(Read(key="large", size_bytes=size, into=target)).result(60).data
     assert data == LARGE
     assert target is None or target == LARGE
 
@@ -118,7 +118,7 @@ def test_only_what_came_differently_is_fetched_a_third_time(
     records.clear()
     # Five ranges: one is damaged the first time, and another, or the same, the second time.
     testbed.set_faults([corrupt(methods=["GET"], nth=2), corrupt(methods=["GET"], nth=9)])
-    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
     reads = sum(record.operation == "get_object" for record in records)
     assert 11 <= reads <= 12
 
@@ -129,7 +129,9 @@ def test_an_epoch_under_frequent_damage_is_right(testbed: RunningTestbed, store:
     for number, body in enumerate(bodies):
         subject.write(f"e{number:02}", body)
     testbed.set_faults([corrupt(methods=["GET"], probability=0.3)])
-    futures = [subject.submit_read(f"e{number:02}", size_bytes=len(body)) for number, body in enumerate(bodies)]
+    futures = [
+        subject.submit_read(Read(key=f"e{number:02}", size_bytes=len(body))) for number, body in enumerate(bodies)
+    ]
     assert [future.result(60).data for future in futures] == bodies
 
 
@@ -138,7 +140,7 @@ def test_damage_in_every_attempt_is_named(testbed: RunningTestbed, store: Opened
     subject.write("small", SMALL)
     testbed.set_faults([corrupt(methods=["GET"], probability=1.0)])
     with pytest.raises(ChecksumError, match="gave up after 4 attempts") as caught:
-        subject.submit_read("small", size_bytes=len(SMALL)).result(60)
+        subject.submit_read(Read(key="small", size_bytes=len(SMALL))).result(60)
     error = caught.value
     algorithm = ALGORITHMS[error.algorithm]
     assert error.algorithm == ("crc64nvme" if scheme == "s3" else "crc32c")
@@ -159,7 +161,7 @@ def test_damage_in_every_fetch_of_a_range_is_named(testbed: RunningTestbed, stor
     subject.write("large", LARGE)
     testbed.set_faults([corrupt(methods=["GET"], probability=1.0)])
     with pytest.raises(ChecksumError, match="5 ranges together") as caught:
-        subject.submit_read("large", size_bytes=len(LARGE)).result(60)
+        subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60)
     assert 2 <= caught.value.attempts <= 4
 
 
@@ -173,7 +175,7 @@ def test_a_break_and_damage_together_are_mended(testbed: RunningTestbed, store: 
             corrupt(methods=["GET"], nth=2),
         ]
     )
-    assert subject.submit_read("small", size_bytes=len(SMALL)).result(60).data == SMALL
+    assert subject.submit_read(Read(key="small", size_bytes=len(SMALL))).result(60).data == SMALL
 
 
 def test_without_verification_bytes_are_as_they_came(testbed: RunningTestbed, store: Opened) -> None:
@@ -181,7 +183,7 @@ def test_without_verification_bytes_are_as_they_came(testbed: RunningTestbed, st
     subject.write("small", SMALL)
     testbed.set_faults([corrupt(methods=["GET"], after_bytes=1000)])
     testbed.reset_counts()
-    data = bytes(subject.submit_read("small", size_bytes=len(SMALL)).result(60).data)
+    data = bytes(subject.submit_read(Read(key="small", size_bytes=len(SMALL))).result(60).data)
     assert len(data) == len(SMALL)
     assert [at for at in range(len(SMALL)) if data[at] != SMALL[at]] == [1000]
     assert gets(testbed) == 1
@@ -203,7 +205,7 @@ def test_an_object_of_unknown_size_costs_no_more_requests_than_it_has_parts(
         subject.write("unknown", LARGE[:size])
         testbed.reset_counts()
         target = memoryview(bytearray(size)) if into else None
-        assert subject.submit_read("unknown", into=target).result(60).data == LARGE[:size]
+        assert subject.submit_read(Read(key="unknown", into=target)).result(60).data == LARGE[:size]
         if scheme == "s3":
             asked = testbed.requests()
             assert [request.method for request in asked] == ["GET"] * (whole + ranges)
@@ -217,7 +219,7 @@ def test_a_target_that_is_too_short_is_refused_before_it_is_written(testbed: Run
     for key in ("large", "small"):
         target = memoryview(bytearray(len(SMALL) - 1))
         with pytest.raises(ConfigError, match="the target holds"):
-            subject.submit_read(key, into=target).result(60)
+            subject.submit_read(Read(key=key, into=target)).result(60)
         assert not any(target)
 
 
@@ -232,11 +234,11 @@ def test_late_damaged_and_second_requests_together_give_the_right_bytes(testbed:
     for _ in range(3):
         targets = [memoryview(bytearray(len(body))) for body in bodies]
         futures = [
-            subject.submit_read(f"h{number:02}", size_bytes=len(target), into=target if number % 2 else None)
+            subject.submit_read(Read(key=f"h{number:02}", size_bytes=len(target), into=target if number % 2 else None))
             for number, target in enumerate(targets)
         ]
         assert [future.result(60).data for future in futures] == bodies
-    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
 
 
 @pytest.mark.parametrize("size", [0, 1, PART - 1, PART, PART + 1, 2 * PART])
@@ -246,9 +248,9 @@ def test_whole_objects_of_every_size_are_read_whatever_is_known(
     subject = store()
     subject.write("edge", LARGE[:size])
     assert subject.read("edge").data == LARGE[:size]
-    assert subject.submit_read("edge", size_bytes=size).result(60).data == LARGE[:size]
+    assert subject.submit_read(Read(key="edge", size_bytes=size)).result(60).data == LARGE[:size]
     target = memoryview(bytearray(size + 3))
-    assert subject.submit_read("edge", into=target).result(60).data == LARGE[:size]
+    assert subject.submit_read(Read(key="edge", into=target)).result(60).data == LARGE[:size]
     assert target[:size] == LARGE[:size]
 
 
@@ -269,10 +271,10 @@ def test_every_checksum_that_s3_keeps_is_compared(
     subject = open_store("s3://data", config, observer=records.append)
     try:
         testbed.set_faults([corrupt(methods=["GET"], times=1)])
-        assert subject.submit_read(f"by-{name}", size_bytes=len(SMALL)).result(60).data == SMALL
+        assert subject.submit_read(Read(key=f"by-{name}", size_bytes=len(SMALL))).result(60).data == SMALL
         testbed.set_faults([corrupt(methods=["GET"])])
         with pytest.raises(ChecksumError) as caught:
-            subject.submit_read(f"by-{name}", size_bytes=len(SMALL)).result(60)
+            subject.submit_read(Read(key=f"by-{name}", size_bytes=len(SMALL))).result(60)
         assert caught.value.algorithm == name
     finally:
         subject.close()
@@ -314,7 +316,7 @@ def test_an_object_without_a_checksum_is_read_as_it_comes(server: ScriptedS3, op
     keep(server, "large", LARGE)
     subject = opened()
     assert subject.read("small").data == SMALL
-    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ def test_what_is_no_checksum_of_the_full_object_proves_nothing(
     assert subject.read("small").data == SMALL
     assert subject.read("large").data == LARGE
     assert server.count("head_object") == 0  # The answer to a GET without a range has told that there is none.
-    assert subject.submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
     assert server.count("head_object") == 1
 
 
@@ -350,7 +352,7 @@ def test_a_wrong_stored_checksum_is_named(server: ScriptedS3, opened: Opened) ->
         subject.read("small")
     assert (caught.value.expected, caught.value.computed) == (crc32(b"another"), crc32(SMALL))
     with pytest.raises(ChecksumError) as caught:
-        subject.submit_read("large", size_bytes=len(LARGE)).result(60)
+        subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60)
     assert (caught.value.expected, caught.value.computed) == (crc32(b"another"), crc32(LARGE))
     # Twice the same: a third time would bring it again.
     assert sum("range" in seen.headers for seen in server.of("get_object")) == 10
@@ -358,7 +360,7 @@ def test_a_wrong_stored_checksum_is_named(server: ScriptedS3, opened: Opened) ->
 
 def test_a_digest_of_a_large_object_accuses_no_range(server: ScriptedS3, opened: Opened) -> None:
     keep(server, "large", LARGE, x_amz_checksum_sha256=ALGORITHMS["sha256"].text_of(b"another"))
-    assert opened().submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert opened().submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
 
 
 def test_the_checksum_of_a_part_that_fits_a_range_is_left_alone(server: ScriptedS3, opened: Opened) -> None:
@@ -370,20 +372,20 @@ def test_a_checksum_that_is_refused_says_how_to_do_without(server: ScriptedS3, o
     keep(server, "large", LARGE)
     server.faults["head_object"].append(Fault(status=403))
     with pytest.raises(PermissionDeniedError, match="verify_checksums=False"):
-        opened().submit_read("large", size_bytes=len(LARGE)).result(60)
+        opened().submit_read(Read(key="large", size_bytes=len(LARGE))).result(60)
     server.faults["head_object"].append(Fault(status=403))
-    assert opened(verify_checksums=False).submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert opened(verify_checksums=False).submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
 
 
 def test_the_question_for_the_checksum_is_asked_again_and_of_one_version(server: ScriptedS3, opened: Opened) -> None:
     keep(server, "large", LARGE, x_amz_checksum_crc32=crc32(LARGE))
     server.faults["head_object"] += [Fault(status=503), Fault(reset_after=-1)]
-    assert opened().submit_read("large", size_bytes=len(LARGE)).result(60).data == LARGE
+    assert opened().submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
     tag = f'"{hashlib.md5(LARGE).hexdigest()}"'
-    assert opened().submit_read("large", size_bytes=len(LARGE), version=tag).result(60).data == LARGE
+    assert opened().submit_read(Read(key="large", size_bytes=len(LARGE), version=tag)).result(60).data == LARGE
     assert server.of("head_object")[-1].headers["if-match"] == tag
     with pytest.raises(ObjectChangedError):
-        opened().submit_read("large", size_bytes=len(LARGE), version='"other"').result(60)
+        opened().submit_read(Read(key="large", size_bytes=len(LARGE), version='"other"')).result(60)
 
 
 def test_an_object_that_is_overwritten_after_its_checksum_was_told_is_not_compared_with_it(
@@ -392,7 +394,7 @@ def test_an_object_that_is_overwritten_after_its_checksum_was_told_is_not_compar
     keep(server, "large", LARGE)
     server.faults["get_object"].append(Fault(replace_object=LARGE[::-1]))
     with pytest.raises(ObjectChangedError):
-        opened(concurrency=1).submit_read("large", size_bytes=len(LARGE)).result(60)
+        opened(concurrency=1).submit_read(Read(key="large", size_bytes=len(LARGE))).result(60)
     assert server.seen[0].kind == "head_object"
 
 
@@ -431,12 +433,14 @@ def test_an_answer_without_a_length_is_not_trusted(server: ScriptedS3, opened: O
     server.omits_length = True
     target = memoryview(bytearray(len(SMALL))) if into else None
     with pytest.raises(TransportError, match="does not tell its length"):
-        opened(retry=RetryConfig(initial_s=0.001, max_attempts=2)).submit_read("small", into=target).result(60)
+        opened(retry=RetryConfig(initial_s=0.001, max_attempts=2)).submit_read(Read(key="small", into=target)).result(
+            60
+        )
 
 
 def test_a_server_that_ignores_ranges_is_cut_short(server: ScriptedS3, opened: Opened) -> None:
     keep(server, "large", LARGE)
     server.ignores_ranges = True
     target = memoryview(bytearray(1000))
-    assert opened().submit_read("large", start=5, stop=1005, into=target).result(60).data == LARGE[5:1005]
-    assert opened().submit_read("large", start=5, stop=1005).result(60).data == LARGE[5:1005]
+    assert opened().submit_read(Read(key="large", start=5, stop=1005, into=target)).result(60).data == LARGE[5:1005]
+    assert opened().submit_read(Read(key="large", start=5, stop=1005)).result(60).data == LARGE[5:1005]

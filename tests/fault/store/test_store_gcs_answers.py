@@ -23,7 +23,7 @@ from torchbucket.errors import (
     TransportError,
     UnsupportedError,
 )
-from torchbucket.store import ObjectInfo, Store, open_store
+from torchbucket.store import ObjectInfo, Read, Store, open_store
 
 Opened = Callable[..., tuple[ScriptedGcs, Store]]
 
@@ -93,7 +93,7 @@ COMPLETED = b"<CompleteMultipartUploadResult><ETag>&quot;x-2&quot;</ETag></Compl
 def test_names_are_encoded_for_each_api(opened: Opened, key: str, in_xml: str, in_json: str) -> None:
     content = b"content"
     server, store = opened(Say(body=content, headers=stored(content)), Say(body=resource(key, content)))
-    assert bytes(store.submit_read(key, size_bytes=7).result().data) == content
+    assert bytes(store.submit_read(Read(key=key, size_bytes=7)).result().data) == content
     assert store.head(key).version == "7"
     assert server.asked[0].target == in_xml
     assert server.asked[1].target.split("?")[0] == in_json
@@ -113,7 +113,7 @@ def test_bytes_that_were_transcoded_are_not_taken(opened: Opened) -> None:
     answer = Say(body=b"decompressed", headers=(("x-goog-stored-content-length", "5"),))
     _, store = opened(answer, answer, answer)
     with pytest.raises(TransportError, match="compressed or decompressed on the way"):
-        store.submit_read("k", size_bytes=12).result()
+        store.submit_read(Read(key="k", size_bytes=12)).result()
 
 
 def test_a_listing_asks_for_three_fields(opened: Opened) -> None:
@@ -321,7 +321,7 @@ def test_a_wait_that_the_server_asks_for_is_kept(opened: Opened) -> None:
 def test_a_generation_that_is_gone_says_so(opened: Opened, answer: Say) -> None:
     _, store = opened(answer)
     with pytest.raises(StoreError, match="no longer has the version 5"):
-        store.submit_read("k", size_bytes=4, version="5").result()
+        store.submit_read(Read(key="k", size_bytes=4, version="5")).result()
 
 
 def test_a_condition_says_what_it_was(opened: Opened) -> None:

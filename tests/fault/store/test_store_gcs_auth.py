@@ -12,7 +12,7 @@ from scripted_gcs import Say, ScriptedGcs
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import PermissionDeniedError, StoreError, TransportError
-from torchbucket.store import Store, open_store
+from torchbucket.store import Read, Store, open_store
 from torchbucket.store.gcs import access as gcs_access
 
 Opened = Callable[..., Store]
@@ -104,7 +104,7 @@ def test_a_revoked_token_is_replaced_under_way(stores: Opened) -> None:
     for number in range(30):
         store.write(f"k{number}", b"%d" % number)
     spoil(store)
-    futures = [store.submit_read(f"k{number}") for number in range(30)]
+    futures = [store.submit_read(Read(key=f"k{number}")) for number in range(30)]
     assert [bytes(future.result(60).data) for future in futures] == [b"%d" % number for number in range(30)]
     spoil(store)
     assert store.write("k", b"content", if_absent=True).size_bytes == 7
@@ -131,7 +131,7 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
     with ScriptedGcs(answer) as proxy:
         monkeypatch.setenv("http_proxy", proxy.endpoint)
         store = open_store("gs://bucket", StoreConfig(endpoint="http://storage.invalid"))
-        assert bytes(store.submit_read("k", size_bytes=7).result(60).data) == b"content"
+        assert bytes(store.submit_read(Read(key="k", size_bytes=7)).result(60).data) == b"content"
         store.close()
     assert proxy.asked[0].target == "http://storage.invalid/bucket/k"
 

@@ -15,7 +15,7 @@ import pytest
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, TransportError
-from torchbucket.store import RequestRecord, Store, open_store
+from torchbucket.store import Read, RequestRecord, Store, open_store
 
 SIZE = 50_000
 KEYS = [f"k{number:02}" for number in range(40)]
@@ -67,7 +67,7 @@ def opened(testbed: RunningTestbed, records: list[RequestRecord]) -> Iterator[Op
 
 def read_all(store: Store, *, into: bool = False) -> None:
     memories = {key: memoryview(bytearray(SIZE)) if into else None for key in KEYS}
-    futures = {key: store.submit_read(key, size_bytes=SIZE, into=memories[key]) for key in KEYS}
+    futures = {key: store.submit_read(Read(key=key, size_bytes=SIZE, into=memories[key])) for key in KEYS}
     for key, future in futures.items():
         assert future.result(30).data == CONTENT[key]
 
@@ -183,7 +183,7 @@ def test_an_object_overwritten_between_the_two_is_one_or_the_other(
         for size_bytes in (SIZE, None):
             testbed.set_faults([late("k05")])
             memory = memoryview(bytearray(SIZE)) if into else None
-            future = store.submit_read("k05", into=memory, size_bytes=size_bytes)
+            future = store.submit_read(Read(key="k05", into=memory, size_bytes=size_bytes))
             other.write("k05", after)
             assert bytes(future.result(30).data) in (before, after)
             other.write("k05", before)
@@ -198,7 +198,7 @@ def test_the_parts_of_a_large_read_are_asked_for_again(
     store = opened()
     target = bytearray(len(LARGE))
     testbed.set_faults([late("large", nth=2)])
-    data = store.submit_read("large", into=memoryview(target), size_bytes=len(LARGE)).result(30).data
+    data = store.submit_read(Read(key="large", into=memoryview(target), size_bytes=len(LARGE))).result(30).data
     assert data == LARGE
     store.close()
     assert sum(record.hedge for record in records) >= 1
@@ -210,7 +210,7 @@ def test_nothing_is_written_into_a_target_after_the_read(testbed: RunningTestbed
     testbed.set_faults([late(key, 0.4, probability=1.0, times=1) for key in KEYS[:6]])
     targets = [bytearray(SIZE) for _ in KEYS[:6]]
     for key, target in zip(KEYS, targets, strict=False):
-        store.submit_read(key, into=memoryview(target), size_bytes=SIZE).result(30)
+        store.submit_read(Read(key=key, into=memoryview(target), size_bytes=SIZE)).result(30)
         assert target == CONTENT[key]
         target[:] = bytes(SIZE)
     time.sleep(0.6)
@@ -222,7 +222,7 @@ def test_a_late_read_can_be_given_up(testbed: RunningTestbed, opened: Opened, bo
     """Interrupting a caller cuts its read, whether or not its second request is on the way; the store works on."""
     store = opened()
     testbed.set_faults([late("k03", probability=1.0) if both else late("k03")])
-    future = store.submit_read("k03", size_bytes=SIZE)
+    future = store.submit_read(Read(key="k03", size_bytes=SIZE))
     if both:
         until(lambda: testbed.counts()["requests"].get("get_object", 0) >= 2 or len(testbed.requests()) > 2)
     transport = store._transport  # type: ignore[attr-defined]  # what a large read or a writer does
@@ -240,7 +240,7 @@ def test_a_late_read_can_be_given_up(testbed: RunningTestbed, opened: Opened, bo
 def test_closing_at_once_with_two_requests_on_the_way(testbed: RunningTestbed, opened: Opened) -> None:
     store = opened()
     testbed.set_faults([late("k03", probability=1.0)])
-    future = store.submit_read("k03", size_bytes=SIZE)
+    future = store.submit_read(Read(key="k03", size_bytes=SIZE))
     until(lambda: future.done() or any(one.hedge for one in store._transport._loop._engine.active()))  # type: ignore[attr-defined]  # no public sign of it
     store._transport.close(drain=False)  # type: ignore[attr-defined]  # as at the interpreter's exit
     with pytest.raises(TransportError, match="closed meanwhile"):
@@ -253,7 +253,7 @@ def test_an_object_that_is_gone_is_not_found_whoever_asks(
     store = opened()
     testbed.set_faults([late("missing")])
     with pytest.raises(NotFoundError):
-        store.submit_read("missing", size_bytes=SIZE).result(30)
+        store.submit_read(Read(key="missing", size_bytes=SIZE)).result(30)
     store.close()
     assert Counter((record.hedge, record.cut) for record in records) == {
         (False, True): 1,
@@ -302,13 +302,13 @@ def test_many_threads_under_a_slow_tail(testbed: RunningTestbed, opened: Opened)
 def test_a_fork_while_two_requests_are_on_the_way(testbed: RunningTestbed, opened: Opened) -> None:
     store = opened()
     testbed.set_faults([late("k03", 0.5, probability=1.0)])
-    future = store.submit_read("k03", size_bytes=SIZE)
+    future = store.submit_read(Read(key="k03", size_bytes=SIZE))
     until(lambda: future.done() or any(one.hedge for one in store._transport._loop._engine.active()))  # type: ignore[attr-defined]  # no public sign of it
     child = os.fork()
     if child == 0:
         good = False
         try:
-            good = store.submit_read("k07", size_bytes=SIZE).result(30).data == CONTENT["k07"]
+            good = store.submit_read(Read(key="k07", size_bytes=SIZE)).result(30).data == CONTENT["k07"]
         finally:
             os._exit(0 if good else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -20,7 +20,7 @@ from torchbucket.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from torchbucket.store import RequestRecord, Store, open_store
+from torchbucket.store import Read, RequestRecord, Store, open_store
 
 CONTENT = random.Random(3).randbytes(300_000)
 Opened = Callable[..., Store]
@@ -48,7 +48,9 @@ def read(store: Store, how: str) -> bytes:
     memory = memoryview(bytearray(len(CONTENT))) if "memory" in how else None
     size_bytes = len(CONTENT) if "known" in how else None
     start, stop = (1234, 290_000) if "middle" in how else (0, None)
-    return bytes(store.submit_read("k", start=start, stop=stop, into=memory, size_bytes=size_bytes).result(30).data)
+    return bytes(
+        store.submit_read(Read(key="k", start=start, stop=stop, into=memory, size_bytes=size_bytes)).result(30).data
+    )
 
 
 def expected(how: str) -> bytes:
@@ -187,7 +189,7 @@ def test_a_large_read_over_faults(server: ScriptedS3, opened: Opened, size_known
     content = large(17 * MIB + 3)
     server.objects["k"] = content
     server.faults["get_object"].extend([Fault(reset_after=1 << 20), Fault(status=500), Fault(close_after=3 << 20)])
-    data = opened().submit_read("k", size_bytes=len(content) if size_known else None).result(60).data
+    data = opened().submit_read(Read(key="k", size_bytes=len(content) if size_known else None)).result(60).data
     assert data == content
 
 
@@ -198,7 +200,7 @@ def test_a_large_object_overwritten_midway(server: ScriptedS3, opened: Opened, s
     # The second request finds another object of the same size; no answer to it is spoiled.
     server.faults["get_object"].extend([Fault(), Fault(replace_object=content[::-1], status=500)])
     with pytest.raises(ObjectChangedError, match="s3://bucket/k"):
-        opened(concurrency=1).submit_read("k", size_bytes=len(content) if size_known else None).result(60)
+        opened(concurrency=1).submit_read(Read(key="k", size_bytes=len(content) if size_known else None)).result(60)
 
 
 def test_one_failed_range_fails_the_whole(server: ScriptedS3, opened: Opened) -> None:
@@ -206,7 +208,7 @@ def test_one_failed_range_fails_the_whole(server: ScriptedS3, opened: Opened) ->
     server.objects["k"] = content
     server.faults["get_object"].extend([Fault(), Fault(status=403, body=error_body("AccessDenied"))])
     with pytest.raises(PermissionDeniedError):
-        opened(concurrency=1).submit_read("k", size_bytes=len(content)).result(60)
+        opened(concurrency=1).submit_read(Read(key="k", size_bytes=len(content))).result(60)
     assert server.count("get_object") < 8
 
 

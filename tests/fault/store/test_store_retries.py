@@ -10,7 +10,7 @@ import pytest
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
 from torchbucket.errors import StoreError, ThrottledError, TransportError
-from torchbucket.store import RequestRecord, Store, open_store
+from torchbucket.store import Read, RequestRecord, Store, open_store
 
 SIZE = 100 * KIB
 LARGE = 24 * MIB
@@ -56,7 +56,7 @@ def opened(testbed: RunningTestbed, records: list[RequestRecord]) -> Iterator[Op
 def read_all(store: Store, times: int = 1) -> int:
     """Read every small object so often, all at once; return how many reads failed."""
     failed = 0
-    futures = [(n, store.submit_read(f"k{n:02}", size_bytes=SIZE)) for _ in range(times) for n in range(64)]
+    futures = [(n, store.submit_read(Read(key=f"k{n:02}", size_bytes=SIZE))) for _ in range(times) for n in range(64)]
     for number, future in futures:
         try:
             assert future.result(60).data == bytes([number]) * SIZE
@@ -102,7 +102,7 @@ def test_an_outage_does_not_multiply_the_load(testbed: RunningTestbed, opened: O
     """640 reads of ten attempts each; what a service that is down sees is bounded by the budget, not by them."""
     store = opened(retry=RetryConfig(initial_s=0.001, maximum_s=1.0, max_attempts=10), hedge_share=0)
     testbed.set_faults([error(500, methods=["GET"], probability=1.0)])
-    futures = [store.submit_read(f"k{n % 64:02}", size_bytes=SIZE) for n in range(640)]
+    futures = [store.submit_read(Read(key=f"k{n % 64:02}", size_bytes=SIZE)) for n in range(640)]
     time.sleep(0.8)
     asked = testbed.counts()["requests"]["get_object"]
     assert 640 <= asked < 640 + 100 + 64 + 20  # The burst, and 10 a second.
@@ -116,7 +116,7 @@ def test_the_wait_that_a_server_asks_for_is_kept(testbed: RunningTestbed, opened
     for status in (503, 429):
         testbed.set_faults([error(status, methods=["GET"], nth=1, retry_after_s=1)])
         testbed.reset_counts()
-        assert store.submit_read("k00", size_bytes=SIZE).result(30).data == bytes(SIZE)
+        assert store.submit_read(Read(key="k00", size_bytes=SIZE)).result(30).data == bytes(SIZE)
         first, second = testbed.requests()
         assert second.arrived_s - first.arrived_s >= 0.99
 
@@ -133,7 +133,7 @@ def test_a_service_that_refuses_sees_hardly_more_than_it_grants(testbed: Running
 def test_a_service_that_refuses_for_ever_is_named(testbed: RunningTestbed, opened: Opened) -> None:
     testbed.set_faults([error(503, methods=["GET"], probability=1.0)])
     with pytest.raises(ThrottledError, match="gave up after 3 attempts"):
-        opened(retry=QUICK).submit_read("k00", size_bytes=SIZE).result(30)
+        opened(retry=QUICK).submit_read(Read(key="k00", size_bytes=SIZE)).result(30)
 
 
 @pytest.mark.parametrize("kind", ["drip", "stall", "stall inside", "silence", "errors"])
@@ -150,7 +150,7 @@ def test_every_request_ends_at_its_deadline(testbed: RunningTestbed, opened: Ope
     store = opened(retry=RetryConfig(deadline_s=0.7, maximum_s=0.2, max_attempts=100))
     began_s = time.monotonic()
     with pytest.raises(StoreError, match=r"deadline_s is 0\.7"):
-        store.submit_read(key, size_bytes=SIZE if key != "large" else LARGE).result(60)
+        store.submit_read(Read(key=key, size_bytes=SIZE if key != "large" else LARGE)).result(60)
     assert time.monotonic() - began_s < 30  # Not a measure of speed: what is served would take for hours.
 
 
@@ -173,7 +173,7 @@ def test_a_cap_on_the_bandwidth_holds_for_the_whole_store(testbed: RunningTestbe
         assert read_all(store, times=4) == 0
         moved = 4 * 64 * SIZE
     elif way == "a large read":
-        assert store.submit_read("large", size_bytes=LARGE).result(60).data == bytes(LARGE)
+        assert store.submit_read(Read(key="large", size_bytes=LARGE)).result(60).data == bytes(LARGE)
         moved = LARGE
     else:
         store.write("written", bytes(LARGE))

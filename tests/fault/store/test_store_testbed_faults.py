@@ -23,7 +23,7 @@ from torchbucket.errors import (
     ThrottledError,
     TransportError,
 )
-from torchbucket.store import ObjectInfo, RequestRecord, Store, is_temporary, open_store
+from torchbucket.store import ObjectInfo, Read, RequestRecord, Store, is_temporary, open_store
 
 PART = 5 * MIB
 SMALL = random.Random(1).randbytes(100_000)
@@ -97,7 +97,7 @@ def test_a_read_survives(place: Place, fault: dict[str, object], into: bool) -> 
     place.store.write(f"{place.area}k", SMALL)
     place.faults({**fault, "operations": ["get_object", "get_object_range"]})
     memory = memoryview(bytearray(len(SMALL))) if into else None
-    found = place.store.submit_read(f"{place.area}k", into=memory, size_bytes=len(SMALL)).result()
+    found = place.store.submit_read(Read(key=f"{place.area}k", into=memory, size_bytes=len(SMALL))).result()
     assert found.data == SMALL
     assert place.struck() == fault["times"]
 
@@ -115,7 +115,7 @@ def test_a_read_that_stands_still_goes_on(place: Place) -> None:
         pytest.skip("libcurl takes seconds to notice; test_store_read_faults has it for S3")
     place.store.write(f"{place.area}k", SMALL)
     place.faults({"kind": "stall", "seconds": 60, "after_bytes": 70_000, "times": 1, "operations": ["get_object"]})
-    assert place.store.submit_read(f"{place.area}k", size_bytes=len(SMALL)).result().data == SMALL
+    assert place.store.submit_read(Read(key=f"{place.area}k", size_bytes=len(SMALL))).result().data == SMALL
     assert place.struck() == 1
 
 
@@ -124,7 +124,7 @@ def test_a_read_that_is_cut_reads_on_pinned(place: Place) -> None:
     place.store.write(f"{place.area}k", SMALL)
     place.testbed.reset_counts()
     place.faults({"kind": "truncate", "after_bytes": 60_000, "times": 1, "operations": ["get_object"]})
-    read = place.store.submit_read(f"{place.area}k", size_bytes=len(SMALL))
+    read = place.store.submit_read(Read(key=f"{place.area}k", size_bytes=len(SMALL)))
     assert read.result().data == SMALL
     counted = place.testbed.counts()["requests"]
     assert (counted["get_object"], counted["get_object_range"]) == (1, 1)
@@ -135,7 +135,7 @@ def test_an_object_replaced_after_a_break_is_not_mixed(place: Place) -> None:
     version = place.store.write(key, SMALL).version
     place.store.write(key, SMALL[::-1])
     with pytest.raises(ObjectChangedError):
-        place.store.submit_read(key, size_bytes=len(SMALL), version=version).result()
+        place.store.submit_read(Read(key=key, size_bytes=len(SMALL), version=version)).result()
 
 
 @pytest.mark.parametrize(("status", "error"), [(503, StoreError), (429, ThrottledError), (500, TransportError)])
@@ -331,6 +331,6 @@ def test_a_compressed_object_arrives_as_it_is_stored(joining: Place) -> None:
     urllib.request.urlopen(request, timeout=30).close()
     (info,) = joining.store.list(joining.area)
     assert info.size_bytes == len(stored)
-    assert joining.store.submit_read(info.key, size_bytes=info.size_bytes).result().data == stored
+    assert joining.store.submit_read(Read(key=info.key, size_bytes=info.size_bytes)).result().data == stored
     assert joining.store.read(info.key).data == stored
     assert bytes(joining.store.read(info.key, start=10, stop=900).data) == stored[10:900]

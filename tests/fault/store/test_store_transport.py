@@ -14,7 +14,7 @@ from scripted_s3 import Fault, ScriptedS3
 
 from torchbucket.config import MIB
 from torchbucket.errors import TransportError
-from torchbucket.store import Store
+from torchbucket.store import Read, Store
 from torchbucket.store.transport.loop import Loop
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.transport import Transport
@@ -25,7 +25,7 @@ Opened = Callable[..., Store]
 def test_no_more_requests_are_in_flight_than_allowed(server: ScriptedS3, opened: Opened) -> None:
     server.objects["k"] = b"x" * 1000
     store = opened(concurrency=4)
-    futures = [store.submit_read("k") for _ in range(100)]
+    futures = [store.submit_read(Read(key="k")) for _ in range(100)]
     assert all(future.result(30).data == b"x" * 1000 for future in futures)
     assert server.connections <= 4
 
@@ -43,8 +43,8 @@ def test_a_small_read_does_not_wait_behind_a_large_one(server: ScriptedS3, opene
     content = bytes(60 * MIB)
     server.objects.update(large=content, small=b"s")
     store = opened(concurrency=1)
-    large = store.submit_read("large", size_bytes=len(content))
-    small = store.submit_read("small", size_bytes=1)
+    large = store.submit_read(Read(key="large", size_bytes=len(content)))
+    small = store.submit_read(Read(key="small", size_bytes=1))
     assert small.result(30).data == b"s"
     assert large.result(60).data == content
     kinds = [seen.key for seen in server.of("get_object")]
@@ -70,7 +70,7 @@ def test_a_read_does_not_wait_behind_the_parts_of_a_write(
         written = thread.submit(store.write, "large", bytes(60 * MIB))
         for _ in range(5):  # the upload's beginning, and parts that wait behind the first one
             assert queued.acquire(timeout=30)
-        small = store.submit_read("small", size_bytes=1)
+        small = store.submit_read(Read(key="small", size_bytes=1))
         answered.set()
         assert small.result(30).data == b"s"
         written.result(60)
@@ -83,8 +83,8 @@ def test_a_cancelled_read_is_never_sent(server: ScriptedS3, opened: Opened) -> N
     server.objects["k"] = b"v"
     server.faults["get_object"].append(Fault(stall_after=-1))
     store = opened(concurrency=1, stall_timeout_s=1)
-    first = store.submit_read("k", size_bytes=1)
-    others = [store.submit_read("k", size_bytes=1) for _ in range(5)]
+    first = store.submit_read(Read(key="k", size_bytes=1))
+    others = [store.submit_read(Read(key="k", size_bytes=1)) for _ in range(5)]
     assert all(future.cancel() for future in others)
     assert first.result(30).data == b"v"
     with pytest.raises(CancelledError):
@@ -98,7 +98,7 @@ def test_a_cancelled_large_read_is_cut(server: ScriptedS3, opened: Opened) -> No
     server.faults["get_object"].extend([Fault(), Fault(stall_after=1000)])
     memory = memoryview(bytearray(len(content)))
     store = opened(concurrency=1)
-    future = store.submit_read("k", into=memory, size_bytes=len(content))
+    future = store.submit_read(Read(key="k", into=memory, size_bytes=len(content)))
     assert future.cancel() is False
     with pytest.raises(CancelledError):
         future.result(30)
@@ -112,7 +112,7 @@ def test_closing_waits_for_what_was_begun(server: ScriptedS3, opened: Opened) ->
     server.objects["k"] = b"v"
     server.faults["get_object"].extend([Fault(status=500)] * 3)
     store = opened()
-    futures = [store.submit_read("k") for _ in range(20)]
+    futures = [store.submit_read(Read(key="k")) for _ in range(20)]
     store.close()
     assert all(future.done() and future.result().data == b"v" for future in futures)
 
@@ -129,7 +129,7 @@ def test_a_loop_that_fails_takes_nobody_with_it_silently(
         raise ZeroDivisionError
 
     monkeypatch.setattr(Loop, "_collect", fail)
-    futures = [store.submit_read("k") for _ in range(10)]
+    futures = [store.submit_read(Read(key="k")) for _ in range(10)]
     wait(futures, timeout=30)
     for future in futures:
         with pytest.raises(TransportError, match="ZeroDivisionError"):
@@ -145,7 +145,7 @@ def test_a_callback_that_fails_is_one_callers_problem(server: ScriptedS3, opened
     def fail(_: object) -> None:
         raise ZeroDivisionError
 
-    future = store.submit_read("k")
+    future = store.submit_read(Read(key="k"))
     future.add_done_callback(fail)
     assert future.result(30).data == b"v"
     assert store.read("k").data == b"v"

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torchbucket.config import RetryConfig, StoreConfig
-from torchbucket.store import Store, open_store
+from torchbucket.store import Read, Store, open_store
 from torchbucket.store.http.store import HttpStore
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "fault" / "store"))
@@ -81,11 +81,13 @@ def test_any_read_is_a_slice(
     stop = None if length is None else start + length
     memory = bytearray(b"\xee" * (SIZE + 60))
     data = store.submit_read(
-        "k",
-        start=start,
-        stop=stop,
-        into=memoryview(memory) if into else None,
-        size_bytes=SIZE if size_known else None,
+        Read(
+            key="k",
+            start=start,
+            stop=stop,
+            into=memoryview(memory) if into else None,
+            size_bytes=SIZE if size_known else None,
+        )
     ).result(60)
     expected = CONTENT[start:stop]
     assert bytes(data.data) == expected

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import NotFoundError, ObjectChangedError, PreconditionFailedError, UnsupportedError
-from torchbucket.store import ObjectInfo, Store, open_store
+from torchbucket.store import ObjectInfo, Read, Store, open_store
 
 PART = 5 * MIB
 _numbers = itertools.count()
@@ -213,7 +213,9 @@ class StoreMachine(RuleBasedStateMachine):
         for name, store in self.stores.items():
             assert [(info.key, info.size_bytes) for info in store.list()] == expected, name
             for key, content in self.model.items():
-                found = store.submit_read(key, size_bytes=len(content), version=self.version(name, key, 0)).result(60)
+                found = store.submit_read(
+                    Read(key=key, size_bytes=len(content), version=self.version(name, key, 0))
+                ).result(60)
                 assert found.data == content, name
 
     def teardown(self) -> None:

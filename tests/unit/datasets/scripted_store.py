@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 
-from torchbucket.store import ObjectData, ObjectInfo
+from torchbucket.store import ObjectData, ObjectInfo, Read
 from torchbucket.store.protocol import ListedPage
 
 
@@ -59,10 +59,11 @@ class ScriptedStore:
         self.heads.append(key)
         return self._info(key)
 
-    def submit_read(self, key, *, start=0, stop=None, into=None, size_bytes=None, version=None) -> Future[ObjectData]:
-        future = _AnsweredWhenWaitedFor(self, key, start, stop, into)
+    def submit_read(self, read: Read) -> Future[ObjectData]:
+        future = _AnsweredWhenWaitedFor(self, read.key, read.start, read.stop, read.into)
+        into_bytes = None if read.into is None else len(read.into)
         self.requests.append(
-            Request(key, start, stop, version, size_bytes, None if into is None else len(into), future)
+            Request(read.key, read.start, read.stop, read.version, read.size_bytes, into_bytes, future)
         )
         return future
 

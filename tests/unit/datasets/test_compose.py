@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 import pytest
 
@@ -25,7 +26,7 @@ from torchbucket import (
 from torchbucket.datasets.compose.groups import group_positions
 from torchbucket.listing import Listing, Manifest
 from torchbucket.listing.versions import VersionColumn
-from torchbucket.store import ObjectInfo, open_store
+from torchbucket.store import ObjectData, ObjectInfo, Read, open_store
 from torchbucket.store.memory import MemoryStore
 from torchbucket.uri import ObjectURI
 
@@ -52,9 +53,9 @@ class Watched(MemoryStore):
         self.most_at_once = max(self.most_at_once, len(left(self)))
         return made
 
-    def submit_read(self, key, **arguments):
-        self.reads.append(key)
-        return super().submit_read(key, **arguments)
+    def submit_read(self, read: Read) -> Future[ObjectData]:
+        self.reads.append(read.key)
+        return super().submit_read(read)
 
     def delete(self, key: str, *, if_version: str | None = None) -> None:
         self.on_delete(key)

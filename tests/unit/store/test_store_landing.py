@@ -11,7 +11,7 @@ import pytest
 from bucketbench.testbed.launch import launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.files.reader import ObjectReader
-from torchbucket.store import open_store
+from torchbucket.store import Read, open_store
 from torchbucket.store.http.landing import landing
 
 
@@ -63,7 +63,7 @@ def test_reading_a_large_object_whole_copies_nothing():
         with closing(open_store("s3://bucket", config)) as store:
             store.write("large", content)
             for size_bytes in (None, len(content)):
-                found = store.submit_read("large", size_bytes=size_bytes).result()
+                found = store.submit_read(Read(key="large", size_bytes=size_bytes)).result()
                 assert type(found.data) is bytes
                 assert found.data == content
                 assert ObjectReader.from_data(found, uri="s3://bucket/large").read() is found.data

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from torchbucket.errors import ConfigError, NotFoundError
-from torchbucket.store import ObjectData, ObjectInfo, Store, open_store
+from torchbucket.store import ObjectData, ObjectInfo, Read, Store, open_store
 from torchbucket.store.wrappers import (
     ForwardingStore,
     LimitedStore,
@@ -84,8 +84,7 @@ ARGUMENTS: dict[str, Any] = {
     "key": "k",
     "start": 1,
     "stop": 3,
-    "into": None,
-    "size_bytes": 9,
+    "read": Read(key="k", start=1, stop=3, size_bytes=9, version="v"),
     "version": "v",
     "if_absent": True,
     "if_version": "v",
@@ -115,7 +114,8 @@ def test_every_method_of_the_protocol_is_forwarded(wrap: str, method: str) -> No
     assert name == ("submit_read" if method == "read" else method)
     names = [parameter for parameter in inspect.signature(getattr(Store, name)).parameters if parameter != "self"]
     passed = dict(zip(names, args, strict=False)) | kwargs
-    assert given.items() <= passed.items()
+    expected = {"read": Read(**given)} if method == "read" else given
+    assert expected.items() <= passed.items()
     if method == "open_writer":
         result.abort()
     else:
@@ -145,7 +145,7 @@ def test_errors_pass(wrap: str) -> None:
     with pytest.raises(NotFoundError):
         store.read("missing")
     with pytest.raises(ConfigError):
-        store.read("k", start=5, stop=2)
+        store.read("k", start=-1)
     with pytest.raises(ConfigError):
         list(store.list("\ud800"))
     store.write("k", b"ok")
@@ -173,7 +173,7 @@ def test_a_forked_child_uses_it(wrap: str) -> None:
             if child == 0:
                 good = False
                 try:
-                    good = all(store.submit_read("k").result(10).data == b"content" for _ in range(20))
+                    good = all(store.submit_read(Read(key="k")).result(10).data == b"content" for _ in range(20))
                 finally:
                     os._exit(0 if good else 1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -189,7 +189,7 @@ def test_a_forked_child_uses_it(wrap: str) -> None:
 def test_calls_bytes_and_errors_are_counted_by_operation() -> None:
     store = MeteredStore(memory(a=b"12345", b=b"67"))
     assert store.read("a").data == b"12345"
-    store.submit_read("b", start=1).result()
+    store.submit_read(Read(key="b", start=1)).result()
     with pytest.raises(NotFoundError):
         store.read("missing")
     store.write("c", b"xyz")
@@ -231,11 +231,11 @@ def test_a_block_that_fails_is_an_abort() -> None:
 
 def test_what_is_given_up_is_no_error() -> None:
     class Pending(Recorder):
-        def submit_read(self, *_: object, **__: object) -> Future[ObjectData]:
+        def submit_read(self, read: Read) -> Future[ObjectData]:
             return Future()
 
     store = MeteredStore(Pending())  # type: ignore[arg-type]  # only its reads are used
-    assert store.submit_read("k").cancel()
+    assert store.submit_read(Read(key="k")).cancel()
     assert store.usage().operations["submit_read"] == OperationUsage(
         calls=1, cancelled=1, time_s=store.usage().total.time_s
     )
@@ -251,9 +251,9 @@ class Held(Recorder):
         super().__init__()
         self.begun: list[tuple[str, Future[ObjectData]]] = []
 
-    def submit_read(self, key: str, **_: object) -> Future[ObjectData]:
+    def submit_read(self, read: Read) -> Future[ObjectData]:
         future: Future[ObjectData] = Future()
-        self.begun.append((key, future))
+        self.begun.append((read.key, future))
         return future
 
     def end(self, position: int) -> None:
@@ -265,7 +265,7 @@ def test_reads_begin_in_their_turn_over_all_stores_that_share_the_limit() -> Non
     limit = OperationLimit(2)
     first, second = Held(), Held()
     one, two = LimitedStore(first, limit), LimitedStore(second, limit)  # type: ignore[arg-type]  # only reads are used
-    futures = [store.submit_read(f"k{n}") for n in range(3) for store in (one, two)]
+    futures = [store.submit_read(Read(key=f"k{n}")) for n in range(3) for store in (one, two)]
     assert ([key for key, _ in first.begun], [key for key, _ in second.begun]) == (["k0"], ["k0"])
     second.end(0)
     first.end(0)
@@ -277,7 +277,7 @@ def test_reads_begin_in_their_turn_over_all_stores_that_share_the_limit() -> Non
 def test_a_read_given_up_before_its_turn_is_never_begun() -> None:
     held = Held()
     store = LimitedStore(held, 1)  # type: ignore[arg-type]  # only reads are used
-    futures = [store.submit_read(f"k{n}") for n in range(3)]
+    futures = [store.submit_read(Read(key=f"k{n}")) for n in range(3)]
     assert futures[1].cancel()
     held.end(0)
     assert [key for key, _ in held.begun] == ["k0", "k2"]
@@ -291,7 +291,7 @@ def test_a_read_given_up_before_its_turn_is_never_begun() -> None:
 def test_calls_wait_for_their_turn() -> None:
     held = Held()
     store = LimitedStore(held, 1)  # type: ignore[arg-type]  # reads and heads are used
-    future = store.submit_read("k")
+    future = store.submit_read(Read(key="k"))
     thread = threading.Thread(target=lambda: store.head("k"))
     thread.start()
     time.sleep(0.05)
@@ -333,7 +333,7 @@ def test_a_long_line_of_reads_that_are_over_at_once() -> None:
     limit = OperationLimit(1)
     store = LimitedStore(memory(k=b"1"), limit)
     limit.acquire()
-    futures = [store.submit_read("k") for _ in range(5000)]
+    futures = [store.submit_read(Read(key="k")) for _ in range(5000)]
     limit.release()
     assert not wait(futures, timeout=30).not_done
     assert limit.in_flight == 0
@@ -370,7 +370,7 @@ def test_bytes_are_paid_by_those_after_them() -> None:
 def test_a_throttled_read_returns_at_once_and_comes_later() -> None:
     store = ThrottledStore(memory(k=b"1" * 1000), RateLimit(operations_per_s=20))
     began_s = time.monotonic()
-    futures = [store.submit_read("k", size_bytes=1000) for _ in range(5)]
+    futures = [store.submit_read(Read(key="k", size_bytes=1000)) for _ in range(5)]
     assert not futures[-1].done()
     assert not wait(futures, timeout=30).not_done
     assert time.monotonic() - began_s >= 0.19
@@ -391,7 +391,7 @@ def test_bytes_of_reads_and_writes_count_together() -> None:
 def test_a_throttled_read_given_up_is_never_begun() -> None:
     held = Held()
     store = ThrottledStore(held, RateLimit(operations_per_s=20))  # type: ignore[arg-type]  # only reads are used
-    futures = [store.submit_read(f"k{n}") for n in range(3)]
+    futures = [store.submit_read(Read(key=f"k{n}")) for n in range(3)]
     assert futures[1].cancel()
     until_s = time.monotonic() + 10
     while len(held.begun) < 2 and time.monotonic() < until_s:

@@ -17,7 +17,7 @@ from torchbucket.datasets.temporaries.alive import LivingTemporaries
 from torchbucket.errors import NotFoundError, ObjectChangedError, PermissionDeniedError, StoreError, TruncatedError
 from torchbucket.files.body import BodyBuffer
 from torchbucket.files.reader import ObjectReader
-from torchbucket.store import open_store
+from torchbucket.store import Read, open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo
 
 __all__ = ["composed_readers"]
@@ -177,7 +177,9 @@ class _Composing:
             except PermissionDeniedError as error:
                 raise self._denied(error) from error
         body = BodyBuffer(group.size_bytes)
-        future = self._store.submit_read(key, into=body.view, size_bytes=group.size_bytes, version=made.version)
+        future = self._store.submit_read(
+            Read(key=key, into=body.view, size_bytes=group.size_bytes, version=made.version)
+        )
         return _Joined(key, body, future)
 
     def _taken_apart(self, group: _Group, joined: _Joined) -> list[ObjectData]:
@@ -201,7 +203,9 @@ class _Composing:
     def _read_singly(self, group: _Group) -> None:
         for position, info in zip(group.positions, group.infos, strict=True):
             size_bytes = self._source.listing.size_bytes(position)
-            group.single.append(self._store.submit_read(info.key, size_bytes=size_bytes, version=info.version))
+            group.single.append(
+                self._store.submit_read(Read(key=info.key, size_bytes=size_bytes, version=info.version))
+            )
 
     def _single(self, position: int, future: Future[ObjectData]) -> ObjectData:
         uri = self._source.uri(position)

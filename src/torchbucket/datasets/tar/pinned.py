@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.tar.sample import Place
 from torchbucket.errors import ArchiveError, ObjectChangedError, TruncatedError
-from torchbucket.store.protocol import ObjectData
+from torchbucket.store.protocol import ObjectData, Read
 
 __all__ = ["PinnedShard"]
 
@@ -30,7 +30,7 @@ class PinnedShard:
     def submit(self, start: int, stop: int) -> Future[ObjectData]:
         """Begin to read a range."""
         return self._store.submit_read(
-            self._key, start=start, stop=stop, size_bytes=self.size_bytes, version=self.version
+            Read(key=self._key, start=start, stop=stop, size_bytes=self.size_bytes, version=self.version)
         )
 
     def received(self, future: Future[ObjectData], start: int, stop: int) -> bytes | bytearray | memoryview:

@@ -15,14 +15,15 @@ from typing import Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
-from torchbucket.store.base import BaseStore, check_key, check_range, check_same, fit
+from torchbucket.store.arguments import check_key
+from torchbucket.store.base import BaseStore, check_same, fit
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.file.errors import explained
 from torchbucket.store.file.listing import TEMPORARY_PREFIX, list_files
 from torchbucket.store.file.writer import FileWriter, check_condition, described, locked
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
 from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["FileStore"]
@@ -83,20 +84,9 @@ class FileStore(BaseStore):
                 raise FileNotFoundError
             return described(key, found)
 
-    def submit_read(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        into: memoryview | None = None,
-        size_bytes: int | None = None,
-        version: str | None = None,
-    ) -> Future[ObjectData]:
+    def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read on one of the store's threads; one opened file serves the whole of it."""
-        check_key(key)
-        target = check_range(start, stop, size_bytes, into)
-        return self._submit(partial(self._read, key, start, stop, target, size_bytes, version))
+        return self._submit(partial(self._read, read))
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
         with self._lock:
@@ -105,15 +95,8 @@ class FileStore(BaseStore):
                 self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
             return self._pool.submit(work)
 
-    def _read(
-        self,
-        key: str,
-        start: int,
-        stop: int | None,
-        target: memoryview | None,
-        size_bytes: int | None,
-        version: str | None,
-    ) -> ObjectData:
+    def _read(self, read: Read) -> ObjectData:
+        key = read.key
         path = self._path(key)
         with explained("read", self.address(key)):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -122,21 +105,21 @@ class FileStore(BaseStore):
                 if not stat.S_ISREG(found.st_mode):
                     raise FileNotFoundError
                 info = described(key, found)
-                check_same(self.address(key), info, size_bytes=size_bytes, version=version)
-                length = max(0, min(info.size_bytes, info.size_bytes if stop is None else stop) - start)
+                check_same(self.address(key), info, size_bytes=read.size_bytes, version=read.version)
+                length = read.length_in(info.size_bytes)
                 data: bytes | memoryview
-                if target is None:
-                    data = _read_bytes(descriptor, start, length)
+                if read.into is None:
+                    data = _read_bytes(descriptor, read.start, length)
                 else:
-                    data = fit(target, length)
-                    _read_into(descriptor, start, data)
+                    data = fit(read.into, length)
+                    _read_into(descriptor, read.start, data)
                 # A file that something rewrote in place, not by renaming, has another time or size now.
                 check_same(
                     self.address(key), described(key, os.fstat(descriptor)), size_bytes=None, version=info.version
                 )
             finally:
                 os.close(descriptor)
-        return ObjectData(info=info, start=start, data=data)
+        return ObjectData(info=info, start=read.start, data=data)
 
     def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> FileWriter:
         """Begin a write to a temporary file beside the target."""

@@ -85,7 +85,7 @@ class RangeRead(HedgedOperation[ObjectData]):
         self._told = told
         self._checksum: Checksum | None = None  # of the whole object
         self._pinned_here = False
-        self._describe_only = start == stop or (size_bytes is not None and start >= size_bytes)
+        self._describe_only = (stop is not None and stop <= start) or (size_bytes is not None and start >= size_bytes)
         self._received = 0  # bytes that are kept, from all attempts
         self._kept: list[bytes] = []  # those bytes, without a target
         self._lines: list[bytes] = []

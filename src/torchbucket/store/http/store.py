@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 
 from torchbucket.config import MIB, StoreConfig
 from torchbucket.errors import UnsupportedError
-from torchbucket.store.base import BaseStore, byte_view, check_key, check_range
+from torchbucket.store.arguments import byte_view, check_key
+from torchbucket.store.base import BaseStore
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.http.composition import compose_many
@@ -21,7 +22,7 @@ from torchbucket.store.http.part_upload import copy_in_parts, write_from_memory
 from torchbucket.store.http.part_writer import PartWriter, abort_open_writers
 from torchbucket.store.http.range_read import RangeRead
 from torchbucket.store.list_page import check_keys, wrong_listing
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
 from torchbucket.store.transport.transport import Transport, close_all
@@ -101,48 +102,37 @@ class HttpStore(BaseStore):
         check_key(key)
         return self._ask(self._dialect.head_object(key))
 
-    def submit_read(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        into: memoryview | None = None,
-        size_bytes: int | None = None,
-        version: str | None = None,
-    ) -> Future[ObjectData]:
+    def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read: one request for what fits in a part, several at once for more."""
-        check_key(key)
-        target = check_range(start, stop, size_bytes, into)
         self._dialect.prepare()
         part_bytes = self._config.part_size_bytes
-        end = size_bytes if stop is None else stop if size_bytes is None else min(stop, size_bytes)
-        if end is None or end - start > part_bytes:
+        length = read.length_bytes
+        if length is None or length > part_bytes:
             return LargeRead(
                 self._transport,
                 self._dialect,
-                key,
-                start=start,
-                stop=stop,
-                target=target,
-                size_bytes=size_bytes,
-                version=version,
+                read.key,
+                start=read.start,
+                stop=read.stop,
+                target=read.into,
+                size_bytes=read.size_bytes,
+                version=read.version,
                 part_size_bytes=part_bytes,
                 most_fetches=self._config.retry.max_attempts,
             ).begin()
-        whole = start == 0 and size_bytes is not None and end == size_bytes
-        read = RangeRead(
+        whole = read.start == 0 and length == read.size_bytes
+        request = RangeRead(
             self._dialect,
-            key,
-            start=start,
-            stop=None if whole else stop,
-            target=target,
-            size_bytes=size_bytes,
-            version=version,
+            read.key,
+            start=read.start,
+            stop=None if whole else read.stop,
+            target=read.into,
+            size_bytes=read.size_bytes,
+            version=read.version,
             whole=whole,
         )
-        self._transport.submit((read,))
-        return read.future
+        self._transport.submit((request,))
+        return request.future
 
     def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> PartWriter:
         """Begin a streamed write; nothing is sent before the first part is full."""

@@ -7,8 +7,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from torchbucket.store.base import check_key, check_range
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Store
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
 from torchbucket.uri import key_bytes
 
 __all__ = ["ForwardingStore"]
@@ -77,32 +76,13 @@ class ForwardingStore:
         """Describe one object; see the protocol."""
         return self._call("head", lambda: self._inner.head(key))
 
-    def submit_read(
-        self,
-        key: str,
-        *,
-        start: int = 0,
-        stop: int | None = None,
-        into: memoryview | None = None,
-        size_bytes: int | None = None,
-        version: str | None = None,
-    ) -> Future[ObjectData]:
+    def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read; see the protocol."""
-        # At once, as the inner store would, whenever the call is made.
-        check_key(key)
-        check_range(start, stop, size_bytes, into)
-        end = size_bytes if stop is None else stop if size_bytes is None else min(stop, size_bytes)
-        return self._submit(
-            "submit_read",
-            lambda: self._inner.submit_read(
-                key, start=start, stop=stop, into=into, size_bytes=size_bytes, version=version
-            ),
-            wanted_bytes=0 if end is None else max(0, end - start),
-        )
+        return self._submit("submit_read", lambda: self._inner.submit_read(read), wanted_bytes=read.length_bytes or 0)
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
         """Read bytes and wait for them; it counts as a ``submit_read``."""
-        future = self.submit_read(key, start=start, stop=stop, version=version)
+        future = self.submit_read(Read(key=key, start=start, stop=stop, version=version))
         try:
             return future.result()
         except BaseException:

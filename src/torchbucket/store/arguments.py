@@ -1,0 +1,54 @@
+"""The checks of what callers give to a store: the same for all stores, before anything is sent."""
+
+from __future__ import annotations
+
+import operator
+
+from torchbucket.errors import ConfigError
+from torchbucket.uri import key_bytes
+
+__all__ = ["byte_count", "byte_view", "check_key", "check_version", "writable_view"]
+
+
+def check_key(key: str) -> None:
+    """Raise ``ConfigError`` unless ``key`` can name an object anywhere."""
+    if not isinstance(key, str) or not key:
+        raise ConfigError(f"an object's key is a text of at least one character; got {key!r}")
+    key_bytes(key)
+
+
+def check_version(version: str) -> None:
+    """Raise ``ConfigError`` unless ``version`` can be one, and be sent in a header's line: visible ASCII characters."""
+    if not isinstance(version, str) or not version or not (version.isascii() and version.isprintable()):
+        raise ConfigError(
+            f"an object's version is an ETag, a generation or the like, of printable ASCII characters; got {version!r}"
+        )
+
+
+def byte_count(name: str, value: int) -> int:
+    """Return a position or length in bytes as an ``int``; raise ``ConfigError`` unless it is one of at least 0."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise ConfigError(f"{name} must be a whole number of bytes, at least 0; got {value!r}")
+    return count
+
+
+def byte_view(data: bytes | bytearray | memoryview) -> memoryview:
+    """The memory of ``data`` as flat bytes; raise ``ConfigError`` where it is not contiguous."""
+    view = memoryview(data)
+    if view.format == "B" and view.ndim == 1 and view.contiguous:
+        return view
+    if not view.c_contiguous:
+        raise ConfigError(f"the memory must be contiguous; got strides {view.strides} for the shape {view.shape}")
+    return view.cast("B")
+
+
+def writable_view(memory: memoryview) -> memoryview:
+    """The memory that a read is to fill, as flat bytes; raise ``ConfigError`` where it cannot be written to."""
+    view = byte_view(memory)
+    if view.readonly:
+        raise ConfigError("the target of a read must be writable memory; got a read-only view")
+    return view
