@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, repeat
 
 from torchbucket.errors import StoreError
 from torchbucket.store.protocol import ListedPage, ObjectInfo
 
-__all__ = ["check_keys", "page_of", "wrong_listing"]
+__all__ = ["check_keys", "infos_of", "page_of", "wrong_listing"]
 
 
 def wrong_listing(uri: str, what: str) -> StoreError:
@@ -40,6 +40,13 @@ def check_keys(keys: list[str], *, prefix: str, after: str, uri: str) -> None:
         "".join(keys).encode()
     except UnicodeEncodeError:
         raise wrong_listing(uri, "a name came that is not valid Unicode text") from None
+
+
+def infos_of(page: ListedPage) -> Iterator[ObjectInfo]:
+    """Yield the objects of a page one by one."""
+    columns = zip(page.keys, page.sizes_bytes, page.versions, page.modified_s or repeat(None), strict=False)
+    for key, size_bytes, version, modified_s in columns:
+        yield ObjectInfo(key=key, size_bytes=size_bytes, version=version, last_modified_s=modified_s)
 
 
 def page_of(infos: Sequence[ObjectInfo], limit: int, start_after: str) -> ListedPage:

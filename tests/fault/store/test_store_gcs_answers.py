@@ -16,6 +16,7 @@ from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import (
     ConfigError,
     NotFoundError,
+    ObjectChangedError,
     PermissionDeniedError,
     PreconditionFailedError,
     StoreError,
@@ -119,8 +120,8 @@ def test_bytes_that_were_transcoded_are_not_taken(opened: Opened) -> None:
 def test_a_listing_asks_for_three_fields(opened: Opened) -> None:
     items = [{"name": name, "size": "3", "generation": "9"} for name in ("p/a", "p/b", "p/c")]
     server, store = opened(
-        Say(body=json.dumps({"items": items[:2], "nextPageToken": "t+/="}).encode()),
-        Say(body=json.dumps({"nextPageToken": "t2"}).encode()),
+        Say(body=json.dumps({"items": items[:2], "nextPageToken": "t"}).encode()),
+        Say(body=json.dumps({"nextPageToken": "t2+/="}).encode()),
         Say(body=json.dumps({"items": items[2:]}).encode()),
         list_page_size=2,
     )
@@ -129,7 +130,10 @@ def test_a_listing_asks_for_three_fields(opened: Opened) -> None:
     query = parse_qs(urlsplit(server.asked[0].target).query)
     assert query["fields"] == ["nextPageToken,items(name,size,generation)"]
     assert (query["prefix"], query["startOffset"], query["maxResults"]) == (["p/"], ["p/a"], ["2"])
-    assert parse_qs(urlsplit(server.asked[1].target).query)["pageToken"] == ["t+/="]
+    following, after_nothing = (parse_qs(urlsplit(asked.target).query) for asked in server.asked[1:])
+    assert following["startOffset"] == ["p/b"]
+    assert "pageToken" not in following
+    assert after_nothing["pageToken"] == ["t2+/="]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +191,7 @@ def test_an_upload_in_parts(opened: Opened, headers: bool) -> None:
         Say(body=COMPLETED, headers=stored(content) if headers else ()),
     ]
     if not headers:
-        answers.append(Say(body=resource("k", content)))
+        answers.append(Say(headers=(*stored(content), ("content-length", str(len(content))))))
     server, store = opened(*answers, concurrency=1, anonymous=True)
     info = store.write("k", content)
     assert (info.version, info.size_bytes) == ("7", len(content))
@@ -214,13 +218,50 @@ def test_a_completion_that_goes_on_after_its_answer_was_lost(opened: Opened) -> 
         Say(),
         Say(lost=True),
         xml_error(404, "NoSuchUpload"),
-        json_error(404, "notFound", "No such object: bucket/k"),
-        Say(body=resource("k", content)),
+        Say(status=404),
+        Say(headers=(*stored(content), ("content-length", str(len(content))))),
         concurrency=1,
         retry=RetryConfig(initial_s=0.0, maximum_s=0.0, max_attempts=5),
     )
     assert store.write("k", content).version == "7"
-    assert [asked.method for asked in server.asked[3:]] == ["POST", "POST", "GET", "GET"]
+    assert [asked.method for asked in server.asked[3:]] == ["POST", "POST", "HEAD", "HEAD"]
+
+
+def test_a_compose_whose_answer_was_lost_is_not_judged_by_its_size(opened: Opened) -> None:
+    """Another's object of the size that the sources have together is no proof, and neither is one without a sum."""
+    sources = [ObjectInfo(key="a", size_bytes=1, version="4"), ObjectInfo(key="b", size_bytes=1, version="5")]
+    for found, error in ((b"ab", None), (b"xy", ObjectChangedError)):
+        server, store = opened(
+            Say(lost=True),
+            json_error(412, "conditionNotMet"),
+            *(
+                Say(headers=(*stored(content), ("content-length", str(len(content)))))
+                for content in (found, b"a", b"b")
+            ),
+        )
+        if error is None:
+            assert store.compose(sources, "t").size_bytes == 2
+        else:
+            with pytest.raises(error):
+                store.compose(sources, "t")
+        assert [asked.method for asked in server.asked] == ["POST", "POST", "HEAD", "HEAD", "HEAD"]
+
+
+def test_a_completion_whose_answer_was_lost_needs_a_checksum_to_be_ours(opened: Opened) -> None:
+    content = bytes(5 * MIB + 1)
+    _, store = opened(
+        BEGUN,
+        Say(),
+        Say(),
+        Say(lost=True),
+        xml_error(404, "NoSuchUpload"),
+        *[Say(headers=(("x-goog-generation", "7"), ("content-length", str(len(content)))))] * 2,
+        *[Say(status=204)] * 2,
+        concurrency=1,
+        retry=RetryConfig(initial_s=0.0, maximum_s=0.0, max_attempts=2),
+    )
+    with pytest.raises(NotFoundError, match="not open any more"):
+        store.write("k", content)
 
 
 def test_a_copy_goes_on_until_it_is_done(opened: Opened) -> None:

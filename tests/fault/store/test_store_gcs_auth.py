@@ -94,7 +94,7 @@ def test_a_certificate_that_is_not_trusted_is_named(stores: Opened) -> None:
 
 def spoil(store: Store) -> None:
     """Have the store use a token that the server does not know, as if it had been revoked."""
-    access = store._dialect._access  # type: ignore[attr-defined]  # nothing else can revoke it
+    access = store._dialect.requests._access  # type: ignore[attr-defined]  # nothing else can revoke it
     access.prepare()
     access._token = gcs_access._Token(("authorization: Bearer revoked",), time.time() - 600, time.time() + 3000, True)
 

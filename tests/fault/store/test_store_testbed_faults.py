@@ -239,14 +239,6 @@ def test_a_listing_survives(place: Place, kind: str) -> None:
     assert found == keys
 
 
-def test_a_listing_that_repeats_a_page_is_an_error(place: Place) -> None:
-    for number in range(120):
-        place.store.write(f"{place.area}{number:04}", b"")
-    place.faults({"kind": "repeat_page"})
-    with pytest.raises(StoreError, match="the listing would be wrong"):
-        list(place.store.list(place.area))
-
-
 COMPOSE_FAULTS = [
     {"kind": "error", "status": 503},
     {"kind": "error", "status": 500},

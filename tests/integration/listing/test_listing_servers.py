@@ -141,15 +141,6 @@ def test_a_page_that_comes_twice_or_never_is_no_shorter_listing(store, testbed, 
         assert found == keys
 
 
-@pytest.mark.parametrize("nth", [1, 2])
-def test_a_plain_listing_refuses_a_page_that_comes_twice(store, testbed, nth):
-    fill(testbed, "twice/", [f"{i:04}" for i in range(200)])
-    rule = {"kind": "repeat_page", "operations": ["list_objects_v2", "list_objects"], "nth": nth}
-    testbed.set_faults({"seed": 1, "rules": [rule]})
-    with pytest.raises(StoreError, match="the listing would be wrong"):
-        list(store.list("twice/"))
-
-
 def test_a_store_that_fails_ends_the_listing_with_its_error(store, testbed):
     fill(testbed, "down/", [f"{i:04}" for i in range(400)])
     rule = {"kind": "error", "status": 403, "operations": ["list_objects_v2", "list_objects"], "after": 3}

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from torchbucket.errors import ChecksumError
 from torchbucket.store.http.checksums import ALGORITHMS, Algorithm, Checksum
-from torchbucket.store.http.dialect import UploadedPart
 from torchbucket.store.http.part_sums import PartSums
-from torchbucket.store.s3.publish import combined
+from torchbucket.store.http.uploads import UploadedPart, sum_of_parts
 
 COMBINABLE = [algorithm for algorithm in ALGORITHMS.values() if algorithm.combine is not None]
 
@@ -58,9 +57,9 @@ def test_the_parts_of_an_upload_make_the_checksum_of_the_whole(algorithm: Algori
         for number, piece in enumerate(pieces, start=1)
     ]
     whole = b"".join(pieces)
-    assert combined(algorithm, parts) == Checksum(algorithm, algorithm.compute(whole))
+    assert sum_of_parts(algorithm, parts) == Checksum(algorithm, algorithm.compute(whole))
     unknown = UploadedPart(number=len(parts) + 1, size_bytes=1, tag="", checksum=None)
-    assert combined(algorithm, [*parts, unknown]) is None
+    assert sum_of_parts(algorithm, [*parts, unknown]) is None
 
 
 @given(st.data())
@@ -131,4 +130,4 @@ def test_a_digest_says_nothing_of_parts() -> None:
     sums = PartSums(10)
     sums.expect(range(0, 5, 2), 5)
     assert sums.suspects(Checksum(algorithm, 1), bytearray(b"right"), "s3://b/k") == []
-    assert combined(algorithm, []) is None
+    assert sum_of_parts(algorithm, []) is None

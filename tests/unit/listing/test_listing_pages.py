@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 
 from torchbucket import StoreError
 from torchbucket.store.http.xml import MalformedAnswerError
-from torchbucket.store.list_page import check_keys
-from torchbucket.store.s3.listing import list_page
+from torchbucket.store.list_page import check_keys, infos_of
+from torchbucket.store.protocol import ListedPage
+from torchbucket.store.s3.listing import listed_page
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
 ETAG = "&quot;d41d8cd98f00b204e9800998ecf8427e&quot;"
 TIME = "2026-11-28T04:03:52.000Z"
 KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=12)
+
+
+def list_page(body: bytes) -> ListedPage:
+    return listed_page(body, start_after="")[0]
 
 
 def entry(key: str, size: object = 7, *, more: str = "") -> str:
@@ -64,9 +69,14 @@ def test_every_servers_form_gives_the_same_page(form, more):
     if form == "order":
         entries = [f"<Contents><Size>{i}</Size><ETag>{ETAG}</ETag><Key>k/{i}</Key></Contents>" for i in range(3)]
     found = list_page(page(*entries, token="t"))
-    assert (found.keys, found.sizes_bytes, found.next_token) == (["k/0", "k/1", "k/2"], [0, 1, 2], "t")
+    assert (found.keys, found.sizes_bytes, found.resume_after, found.complete) == (
+        ["k/0", "k/1", "k/2"],
+        [0, 1, 2],
+        "k/2",
+        False,
+    )
     assert found.versions == ['"d41d8cd98f00b204e9800998ecf8427e"'] * 3
-    times = [info.last_modified_s for info in found.infos()]
+    times = [info.last_modified_s for info in infos_of(found)]
     assert times == ([None] * 3 if form == "order" else [1795838632.0] * 3)
 
 
@@ -79,8 +89,10 @@ def test_what_looks_like_an_entry_and_is_none_is_not_listed():
 
 
 def test_an_empty_page_has_no_names():
-    assert list_page(page()).keys == []
-    assert list_page(page(token="t")).next_token == "t"
+    found, token = listed_page(page(), start_after="a")
+    assert (found.keys, found.complete, found.resume_after, token) == ([], True, "a", None)
+    found, token = listed_page(page(token="t"), start_after="a")
+    assert (found.keys, found.complete, found.resume_after, token) == ([], False, "a", "t")
 
 
 @pytest.mark.parametrize(

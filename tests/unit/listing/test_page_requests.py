@@ -3,58 +3,56 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from torchbucket import StoreError
+from torchbucket import StoreConfig, StoreError
 from torchbucket.listing import list_objects
-from torchbucket.store.http.dialect import ListPage
+from torchbucket.store.http import page_request
 from torchbucket.store.http.page_request import PageRequest
 from torchbucket.store.protocol import ListedPage
-from torchbucket.store.transport.operation import Call, Onward, Request
+from torchbucket.store.s3.dialect import S3Dialect
+from torchbucket.store.transport.operation import Onward
 
 OK = [b"HTTP/1.1 200 OK\r\n"]
 
 
-class ScriptedDialect:
-    """Answers page requests from a script, by token."""
+class Scripted(PageRequest):
+    """A request for the names below ``p/`` after ``p/b``, answered from a script, by token."""
 
-    def __init__(self, pages: dict[str | None, ListPage]) -> None:
+    def __init__(self, pages: dict[str | None, bytes]) -> None:
+        super().__init__(S3Dialect("b", StoreConfig(endpoint="http://h", anonymous=True)), "p/", "p/b")
         self.pages = pages
-        self.asked: list[tuple[str, str | None]] = []
+        self.asked: list[dict[str, str]] = []
 
-    def list_page(self, prefix: str, *, start_after: str, token: str | None) -> Call[ListPage]:
-        self.asked.append((start_after, token))
-        request = Request(method="GET", url=f"http://h/?{token}", headers=[])
-        return Call("list_objects", prefix, "s3://b/p/", lambda: request, lambda answer: self.pages[token])
+    def answered(self) -> ListedPage:
+        """Run the request as the transport does."""
+        while True:
+            query = dict(parse_qsl(urlsplit(self.build().url).query))
+            self.asked.append({name: query[name] for name in ("start-after", "continuation-token") if name in query})
+            self.sink(OK)(self.pages[query.get("continuation-token")])
+            try:
+                return self.finish(OK)
+            except Onward:
+                continue
 
 
-def page(*keys: str, token: str | None = None) -> ListPage:
-    return ListPage(keys=list(keys), sizes_bytes=[1] * len(keys), versions=[None] * len(keys), next_token=token)
-
-
-def answered(request: PageRequest) -> ListedPage:
-    """Run the request as the transport does."""
-    for _ in range(10):
-        request.build()
-        request.sink(OK)
-        try:
-            return request.finish(OK)
-        except Onward:
-            continue
-    raise AssertionError("no end")
+def page(*keys: str, token: str | None = None) -> bytes:
+    contents = "".join(f"<Contents><Key>{key}</Key><Size>1</Size></Contents>" for key in keys)
+    more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>" if token else ""
+    return f"<ListBucketResult>{more}{contents}</ListBucketResult>".encode()
 
 
 def test_empty_pages_are_followed_by_their_tokens_to_the_first_names():
-    dialect = ScriptedDialect({None: page(token="1"), "1": page(token="2"), "2": page("p/c", "p/d", token="3")})
-    found = answered(PageRequest(dialect, "p/", "p/b"))  # type: ignore[arg-type]  # the half of a dialect that lists
+    request = Scripted({None: page(token="1"), "1": page(token="2"), "2": page("p/c", "p/d", token="3")})
+    found = request.answered()
     assert (found.keys, found.complete, found.resume_after) == (["p/c", "p/d"], False, "p/d")
-    assert dialect.asked == [("p/b", None), ("p/b", "1"), ("p/b", "2")]
+    assert request.asked == [{"start-after": "p/b"}, {"continuation-token": "1"}, {"continuation-token": "2"}]
 
 
 def test_an_empty_last_page_ends_the_listing():
-    dialect = ScriptedDialect({None: page(token="1"), "1": page()})
-    found = answered(PageRequest(dialect, "p/", "p/b"))  # type: ignore[arg-type]  # as above
+    found = Scripted({None: page(token="1"), "1": page()}).answered()
     assert (found.keys, found.complete, found.resume_after) == ([], True, "p/b")
 
 
@@ -70,7 +68,20 @@ def test_an_empty_last_page_ends_the_listing():
 )
 def test_a_page_that_cannot_be_right_is_refused(pages, wrong):
     with pytest.raises(StoreError, match=wrong):
-        answered(PageRequest(ScriptedDialect(pages), "p/", "p/b"))  # type: ignore[arg-type]  # as above
+        Scripted(pages).answered()
+
+
+def test_empty_pages_with_ever_new_tokens_are_not_followed_for_ever(monkeypatch):
+    monkeypatch.setattr(page_request, "_MOST_EMPTY_PAGES", 50)
+
+    class EverNew(dict):
+        def __missing__(self, token):
+            return page(token=f"{len(request.asked)}")
+
+    request = Scripted(EverNew())
+    with pytest.raises(StoreError, match="50 empty pages came in a row, and more are promised"):
+        request.answered()
+    assert len(request.asked) == 51
 
 
 class Stuck:

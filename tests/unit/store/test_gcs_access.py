@@ -318,7 +318,7 @@ def test_no_secret_is_shown(
 ) -> None:
     account()
     store = open_store("gs://bucket", StoreConfig(endpoint=HTTPS, user_project="payer"))
-    one = store._dialect._access  # type: ignore[attr-defined]  # the part that knows
+    one = store._dialect.requests._access  # type: ignore[attr-defined]  # the part that knows
     with caplog.at_level(logging.DEBUG):
         one.prepare()
     shown = repr(store) + repr(one) + repr(vars(one)) + caplog.text + repr(pickle.dumps(store))

@@ -14,6 +14,7 @@ from torchbucket.errors import (
     TransportError,
     UnsupportedError,
 )
+from torchbucket.store.http.answers import shown
 from torchbucket.store.http.xml import error_fields
 from torchbucket.store.transport.operation import Again, Answer
 from torchbucket.store.transport.retry import retry_after_s
@@ -73,7 +74,7 @@ def gcs_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, re
     code, text = _said(answer)
     status = answer.status
     said = f"{operation} {uri}: "
-    heard = f" (HTTP {status}" + (f", {code}" if code else "") + (f": {_short(text)}" if text else "") + ")"
+    heard = f" (HTTP {status}" + (f", {code}" if code else "") + (f": {shown(text)}" if text else "") + ")"
 
     def error(kind: type[StoreError], advice: str, *, where: str = uri, word: str | None = code) -> StoreError:
         return kind(f"{said}{advice}{heard}", operation=operation, uri=where, status=status, code=word)
@@ -84,7 +85,7 @@ def gcs_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, re
         return Again(error(ThrottledError, advice), after_s)
     if 300 <= status < 400 and status != 304:
         place = answer.headers.get("location", "another address")
-        return error(StoreError, f"the server sends the request on to {_short(place)!r}; set StoreConfig.endpoint")
+        return error(StoreError, f"the server sends the request on to {shown(place)!r}; set StoreConfig.endpoint")
     if status == 401:
         advice = "the access token is missing, wrong or has ended; check the credentials"
         refusal = error(PermissionDeniedError, advice)
@@ -145,8 +146,3 @@ def _json_said(body: bytes) -> tuple[str | None, str]:
         return details[0].get("reason"), str(document.get("message", ""))
     except (ValueError, AttributeError, IndexError, KeyError, TypeError, RecursionError):
         return None, ""
-
-
-def _short(text: str) -> str:
-    """At most 200 printable characters of what a server said."""
-    return "".join(character if character.isprintable() else " " for character in text[:200])

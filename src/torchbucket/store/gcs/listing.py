@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
-from torchbucket.store.http.dialect import ListPage
+from torchbucket.store.gcs.resources import read_json
 from torchbucket.store.http.xml import MalformedAnswerError
+from torchbucket.store.protocol import ListedPage
 
-__all__ = ["list_page", "page_query"]
+__all__ = ["listed_page", "page_query"]
 
 # A partial answer: of the thirty fields of an object only these, about 100 of 1,000 bytes.
 # Source: Cloud Storage JSON API, "Partial response".
@@ -18,7 +18,7 @@ _FIELDS: Final = "nextPageToken,items(name,size,generation)"
 def page_query(prefix: str, *, start_after: str, token: str | None, page_size: int) -> dict[str, str]:
     """The parameters that ask for a page.
 
-    ``startOffset`` is inclusive, so the first page may begin with ``start_after`` itself, which ``list_page`` leaves
+    ``startOffset`` is inclusive, so the first page may begin with ``start_after`` itself, which ``listed_page`` leaves
     out; it is sent with every page, as the provider demands of a token's request.
     """
     query = {"fields": _FIELDS, "maxResults": str(page_size)}
@@ -31,18 +31,13 @@ def page_query(prefix: str, *, start_after: str, token: str | None, page_size: i
     return query
 
 
-def list_page(body: bytes, *, start_after: str) -> ListPage:
-    """Read a page that was asked for with ``page_query``.
+def listed_page(body: bytes, *, start_after: str) -> tuple[ListedPage, str | None]:
+    """Read a page that was asked for with ``page_query``, and the token of the next page.
 
     Raises:
         MalformedAnswerError: the answer is no such page.
     """
-    try:
-        page = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise MalformedAnswerError(f"the answer is not JSON: {error}") from None
-    if not isinstance(page, dict):
-        raise MalformedAnswerError(f"expected a page of a listing, got a JSON {type(page).__name__}")
+    page = read_json(body)
     items, token = page.get("items", []), page.get("nextPageToken")
     if not isinstance(items, list) or not (token is None or isinstance(token, str)):
         raise MalformedAnswerError("the listing's items are no list, or its token is no text")
@@ -55,7 +50,14 @@ def list_page(body: bytes, *, start_after: str) -> ListPage:
     _check(keys, sizes, versions)
     if keys and keys[0] == start_after:
         del keys[0], sizes[0], versions[0]
-    return ListPage(keys=keys, sizes_bytes=sizes, versions=versions, next_token=token or None)
+    listed = ListedPage(
+        keys=keys,
+        sizes_bytes=sizes,
+        versions=versions,
+        complete=not token,
+        resume_after=keys[-1] if keys else start_after,
+    )
+    return listed, token or None
 
 
 def _check(keys: list[Any], sizes: list[int], versions: list[Any]) -> None:

@@ -13,8 +13,7 @@ from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.access import GcsAccess
 from torchbucket.store.gcs.listing import page_query
 from torchbucket.store.gcs.resources import RESOURCE_FIELDS
-from torchbucket.store.http.dialect import UploadedPart
-from torchbucket.store.http.xml import completion
+from torchbucket.store.http.uploads import UploadedPart, completion
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.operation import Request
 
@@ -32,14 +31,14 @@ class GcsRequests:
 
     Args:
         bucket: its name.
-        config: endpoint, credentials, key and page size.
+        config: key and page size.
+        access: endpoint and tokens.
     """
 
-    def __init__(self, bucket: str, config: StoreConfig) -> None:
+    def __init__(self, bucket: str, config: StoreConfig, access: GcsAccess) -> None:
         self._bucket = bucket
-        self._uri = f"gs://{bucket}"
-        self._config = config
-        self._access = GcsAccess(bucket, config)
+        self._page_size = config.list_page_size
+        self._access = access
         self._key_name = config.kms_key_name
 
     def prepare(self) -> None:
@@ -49,10 +48,6 @@ class GcsRequests:
     def renew(self) -> None:
         """Replace locks in a forked child."""
         self._access.renew()
-
-    def address(self, key: str) -> str:
-        """The object's address."""
-        return f"{self._uri}/{key}"
 
     def get_request(self, key: str, *, start: int | None, stop: int | None, version: str | None) -> Request:
         """Ask for a range of an object, or all of it, of one generation if one is given."""
@@ -76,7 +71,7 @@ class GcsRequests:
 
     def page_request(self, prefix: str, *, start_after: str, token: str | None) -> Request:
         """Ask for one page of a listing."""
-        query = page_query(prefix, start_after=start_after, token=token, page_size=self._config.list_page_size)
+        query = page_query(prefix, start_after=start_after, token=token, page_size=self._page_size)
         return self._json_request("GET", "", query)
 
     def put_request(self, key: str, body: memoryview, checksum: str, *, condition: Condition | None) -> Request:
@@ -131,8 +126,11 @@ class GcsRequests:
         query = f"partNumber={number}&uploadId={_quoted(upload_id)}"
         return self._xml_request("PUT", key, query=query, lines=[f"x-goog-hash: crc32c={checksum}"], body=body)
 
-    def complete_request(self, key: str, upload_id: str, parts: list[UploadedPart]) -> Request:
-        """Name the parts that make the object."""
+    def complete_request(
+        self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
+    ) -> Request:
+        """Name the parts that make the object; the provider takes no condition here."""
+        assert condition is None
         body = completion(UploadedPart(number=part.number, size_bytes=part.size_bytes, tag=part.tag) for part in parts)
         lines = ["content-type: application/xml"]
         return self._xml_request("POST", key, query=f"uploadId={_quoted(upload_id)}", lines=lines, body=body)
@@ -143,7 +141,7 @@ class GcsRequests:
 
     def uploads_request(self, prefix: str, marker: tuple[str, str] | None) -> Request:
         """Ask for one page of the open uploads."""
-        query = f"uploads&encoding-type=url&max-uploads={self._config.list_page_size}"
+        query = f"uploads&encoding-type=url&max-uploads={self._page_size}"
         if prefix:
             query += f"&prefix={_quoted(prefix)}"
         if marker is not None:
@@ -199,10 +197,11 @@ class GcsRequests:
         elif key.startswith(".well-known/acme-challenge/"):
             reason = "the reserved beginning .well-known/acme-challenge/"
         if reason:
+            uri = f"gs://{self._bucket}/{key}"
             raise UnsupportedError(
-                f"{self.address(key)!r}: its key has {reason}, which Cloud Storage does not allow; rename it",
+                f"{uri!r}: its key has {reason}, which Cloud Storage does not allow; rename it",
                 operation="key",
-                uri=self.address(key),
+                uri=uri,
             )
         return key
 

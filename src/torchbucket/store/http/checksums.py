@@ -22,7 +22,7 @@ import base64
 import binascii
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -30,7 +30,7 @@ from awscrt import checksums as crt
 
 from torchbucket.errors import ChecksumError
 
-__all__ = ["ALGORITHMS", "Algorithm", "Bytes", "Checksum", "mismatch"]
+__all__ = ["ALGORITHMS", "Algorithm", "Bytes", "Checksum", "combined", "mismatch"]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 """Memory with the bytes to sum."""
@@ -91,6 +91,21 @@ class Checksum:
     def text(self) -> str:
         """The value as the provider wrote it."""
         return self.algorithm.text(self.value)
+
+
+def combined(algorithm: Algorithm, pieces: Iterable[tuple[Checksum | None, int]]) -> Checksum | None:
+    """The checksum of pieces that follow one another, from the checksum and the length in bytes of each.
+
+    None where that of any is not known, or the algorithm's cannot be combined.
+    """
+    if algorithm.combine is None:
+        return None
+    whole = 0
+    for checksum, length in pieces:
+        if checksum is None or checksum.algorithm is not algorithm:
+            return None
+        whole = algorithm.combine(whole, checksum.value, length)
+    return Checksum(algorithm, whole)
 
 
 def _digest(name: str) -> Callable[[Bytes], int]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final, overload
 
-__all__ = ["IsoTimes", "http_seconds"]
+__all__ = ["IsoTimes", "http_seconds", "iso_seconds"]
 
 _MONTHS: Final = {
     name: number
@@ -32,6 +32,14 @@ def http_seconds(text: str | None) -> float | None:
     return moment.timestamp()
 
 
+def iso_seconds(text: object) -> float | None:
+    """Seconds since the epoch of a time in ISO 8601, None where it is none."""
+    try:
+        return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
 class IsoTimes(Sequence["float | None"]):
     """Times written in ISO 8601, read when they are asked for: most who list want none of them."""
 
@@ -53,7 +61,4 @@ class IsoTimes(Sequence["float | None"]):
         """The time in seconds since the epoch; None where the text is no time."""
         if isinstance(index, slice):
             return IsoTimes(self._texts[index])
-        try:
-            return datetime.fromisoformat(self._texts[index]).timestamp() if self._texts[index] else None
-        except ValueError:
-            return None
+        return iso_seconds(self._texts[index])

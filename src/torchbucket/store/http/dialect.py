@@ -1,184 +1,203 @@
-"""What a provider's protocol must say, so that the same machinery reads and writes through any of them."""
+"""A provider's protocol for one bucket: what it can do, and the operations that the rest of the store is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import repeat
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, TypeVar
 
-from torchbucket.errors import NotFoundError
+from torchbucket.errors import UnsupportedError
 from torchbucket.store.conditions import Condition
+from torchbucket.store.http.answers import Answers, is_gone
 from torchbucket.store.http.checksums import Checksum
-from torchbucket.store.protocol import ObjectInfo, OpenUpload
-from torchbucket.store.transport.operation import Answer, Operation, Request
+from torchbucket.store.http.confirmed_write import ConditionalDelete, PutObject
+from torchbucket.store.http.requests import Requests
+from torchbucket.store.http.uploads import UploadedPart, UploadPage, upload_page
+from torchbucket.store.http.xml import text_of
+from torchbucket.store.protocol import ListedPage, ObjectInfo
+from torchbucket.store.transport.operation import Answer, Call, Operation, Request
 
-__all__ = ["Dialect", "ListPage", "UploadPage", "UploadedPart", "is_gone"]
+__all__ = ["Dialect"]
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListPage:
-    """One page of a listing in columns of equal length, and how to ask for the next: None at the end.
-
-    ``modified_s`` is empty where the times of the last change were not asked for.
-    """
-
-    keys: list[str]
-    sizes_bytes: list[int]
-    versions: list[str | None]
-    next_token: str | None
-    modified_s: Sequence[float | None] = ()
-
-    def infos(self) -> Iterator[ObjectInfo]:
-        """Yield the objects one by one."""
-        times = self.modified_s or repeat(None)
-        for key, size_bytes, version, modified_s in zip(
-            self.keys, self.sizes_bytes, self.versions, times, strict=False
-        ):
-            yield ObjectInfo(key=key, size_bytes=size_bytes, version=version, last_modified_s=modified_s)
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UploadPage:
-    """One page of open uploads, and how to ask for the next: None at the end."""
-
-    uploads: list[OpenUpload]
-    next_marker: tuple[str, str] | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UploadedPart:
-    """What the server said of one part, to be repeated when the upload is completed."""
-
-    number: int
-    size_bytes: int
-    tag: str
-    checksum: str | None = None
-
-
-class Dialect(Protocol):
-    """Builds and reads one provider's requests for one bucket.
+class Dialect(ABC):
+    """Makes operations of a provider's requests and answers; a subclass adds what the providers do differently.
 
     The methods that return an operation build nothing yet: the transport has it build and sign each attempt. All may
     be called from any thread.
     """
 
-    largest_copy_bytes: int
+    largest_copy_bytes: ClassVar[int]
     """The largest object that one copy request takes."""
 
-    largest_part_bytes: int
+    largest_part_bytes: ClassVar[int]
     """The largest part of an upload."""
 
-    most_parts: int
+    most_parts: ClassVar[int]
     """The most parts of an upload."""
 
-    conditional_uploads: bool
+    conditional_uploads: ClassVar[bool]
     """Whether the completion of an upload can depend on what the key holds. Where it cannot, the upload goes to another
     key, and is composed from there on the condition."""
 
-    most_sources: int
+    most_sources: ClassVar[int]
     """The most objects that one request composes; 0 where the provider has no such request."""
 
-    verifies: bool
-    """Whether what is read is to be compared with the object's checksum."""
+    def __init__(self, requests: Requests, answers: Answers) -> None:
+        self.requests = requests
+        self.answers = answers
 
-    ranges_tell_checksum: bool
-    """Whether the answer to a range has the checksum of the whole object, as that to the whole has."""
+    @property
+    def verifies(self) -> bool:
+        """Whether what is read is to be compared with the object's checksum."""
+        return self.answers.verifies
+
+    @property
+    def ranges_tell_checksum(self) -> bool:
+        """Whether the answer to a range has the checksum of the whole object, as that to the whole has."""
+        return self.answers.ranges_tell_checksum
 
     def prepare(self) -> None:
         """Find credentials and endpoint, on the caller's thread, since that may ask the network."""
-        ...
+        self.requests.prepare()
 
     def renew(self) -> None:
         """Replace locks in a forked child."""
-        ...
+        self.requests.renew()
 
     def address(self, key: str) -> str:
         """The object's address for messages."""
-        ...
+        return self.answers.address(key)
 
     def get_request(self, key: str, *, start: int | None, stop: int | None, version: str | None) -> Request:
         """Ask for the bytes ``[start, stop)``, or with ``start`` None for all; of that version only, if any."""
-        ...
+        return self.requests.get_request(key, start=start, stop=stop, version=version)
 
     def head_request(self, key: str, *, version: str | None = None, checksums: bool = False) -> Request:
         """Ask for an object's description, and for its checksum where that is not told anyway."""
-        ...
+        return self.requests.head_request(key, version=version, checksums=checksums)
 
     def checksum(self, answer: Answer) -> Checksum | None:
         """The checksum of the whole object that the answer to a read or HEAD tells; None where it tells none."""
-        ...
-
-    def delete_request(self, key: str, condition: Condition) -> Request:
-        """Ask for an object's removal on a condition."""
-        ...
+        return self.answers.checksum(answer)
 
     def info(self, key: str, answer: Answer, size_bytes: int) -> ObjectInfo:
         """Read an object's description from the headers of an answer."""
-        ...
+        return self.answers.info(key, answer, size_bytes)
 
     def failure(self, operation: str, key: str, answer: Answer) -> Exception:
         """What an answer other than success means: ``Again`` around the error, or the error to give up with."""
-        ...
+        return self.answers.failure(operation, key, answer)
 
+    @abstractmethod
     def head_object(self, key: str) -> Operation[ObjectInfo]:
         """Describe an object."""
-        ...
 
     def put_object(self, key: str, body: memoryview, *, condition: Condition | None) -> Operation[ObjectInfo]:
         """Write an object in one request."""
-        ...
+        return PutObject(self.requests, self.answers, key, body, condition=condition)
 
     def delete_object(self, key: str, *, condition: Condition | None) -> Operation[None]:
         """Remove an object; there being none is no error, on a condition either."""
-        ...
+        if condition is not None:
+            return ConditionalDelete(self.requests, self.answers, key, condition)
+        return self._removal("delete_object", key, lambda: self.requests.delete_request(key, None))
 
+    @abstractmethod
     def copy_object(self, source: ObjectInfo, target_key: str) -> Operation[ObjectInfo]:
         """Copy an object in one request."""
-        ...
 
-    def list_page(self, prefix: str, *, start_after: str, token: str | None) -> Operation[ListPage]:
-        """Ask for one page of a listing."""
-        ...
+    @abstractmethod
+    def read_page(self, body: bytes, *, start_after: str) -> tuple[ListedPage, str | None]:
+        """Read one page of a listing, and the token that asks for what follows it, None at the end.
+
+        Raises:
+            MalformedAnswerError: the answer is no such page.
+        """
 
     def begin_upload(self, key: str) -> Operation[str]:
         """Open an upload and return its id."""
-        ...
+        return self.asked(
+            "begin_upload",
+            key,
+            lambda: self.requests.begin_request(key),
+            lambda answer: text_of(answer.body, "InitiateMultipartUploadResult", "UploadId"),
+        )
 
     def upload_part(self, key: str, upload_id: str, number: int, body: memoryview) -> Operation[UploadedPart]:
         """Send one part; numbers begin at 1."""
-        ...
+        checksum = self.answers.upload_sum.text_of(body)
+
+        def part(answer: Answer) -> UploadedPart:
+            self.answers.check_stored("upload_part", key, answer, checksum)
+            tag = answer.headers.get("etag", "")
+            return UploadedPart(number=number, size_bytes=len(body), tag=tag, checksum=checksum)
+
+        return self.asked(
+            "upload_part", key, lambda: self.requests.part_request(key, upload_id, number, body, checksum), part
+        )
 
     def copy_part(
-        self, source: ObjectInfo, target_key: str, upload_id: str, number: int, start: int, stop: int
+        self,
+        source: ObjectInfo,  # noqa: ARG002  # refused, whatever it is
+        target_key: str,
+        upload_id: str,  # noqa: ARG002  # likewise
+        number: int,  # noqa: ARG002  # likewise
+        start: int,  # noqa: ARG002  # likewise
+        stop: int,  # noqa: ARG002  # likewise
     ) -> Operation[UploadedPart]:
-        """Have the server take one part from another object."""
-        ...
+        """Have the server take one part from another object; only a provider whose copies have a bound needs it."""
+        raise self.unsupported("copy_part", target_key, "makes no part of an upload from another object")
 
+    @abstractmethod
     def complete_upload(
         self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
-        """Publish an upload. It succeeds also where the server did so and its answer was lost.
+        """Make an object of an upload. It succeeds also where the server did so and its answer was lost.
 
         A condition is given only where ``conditional_uploads`` says so.
         """
-        ...
 
     def compose_objects(
-        self, sources: Sequence[ObjectInfo], target_key: str, *, condition: Condition | None
+        self,
+        sources: Sequence[ObjectInfo],  # noqa: ARG002  # refused, whatever they are
+        target_key: str,
+        *,
+        condition: Condition | None,  # noqa: ARG002  # likewise
     ) -> Operation[ObjectInfo]:
         """Join from 1 to ``most_sources`` objects, each pinned to its version, into one."""
-        ...
+        raise self.unsupported("compose_object", target_key, "joins no objects into one")
 
     def abort_upload(self, key: str, upload_id: str) -> Operation[None]:
         """Give an upload up; one that is gone already is no error."""
-        ...
+        return self._removal("abort_upload", key, lambda: self.requests.abort_request(key, upload_id))
 
     def upload_page(self, prefix: str, marker: tuple[str, str] | None) -> Operation[UploadPage]:
         """Ask for one page of the open uploads."""
-        ...
+        return self.asked(
+            "list_uploads",
+            prefix,
+            lambda: self.requests.uploads_request(prefix, marker),
+            lambda answer: upload_page(answer.body),
+        )
 
+    def asked(self, name: str, key: str, build: Callable[[], Request], reader: Callable[[Answer], T]) -> Operation[T]:
+        """An operation of one request, whose success ``reader`` reads; see ``Answers.read``."""
+        return Call(name, key, self.address(key), build, lambda answer: self.answers.read(name, key, answer, reader))
 
-def is_gone(failure: Exception) -> bool:
-    """Whether what was to be removed is not there, while its bucket is: that is no error of a removal."""
-    return isinstance(failure, NotFoundError) and failure.code != "NoSuchBucket"
+    def _removal(self, name: str, key: str, build: Callable[[], Request]) -> Operation[None]:
+        def judge(answer: Answer) -> None:
+            if answer.status in (200, 204):
+                return
+            failure = self.failure(name, key, answer)
+            if not is_gone(failure):
+                raise failure
+
+        return Call(name, key, self.address(key), build, judge)
+
+    def unsupported(self, operation: str, key: str, lack: str) -> UnsupportedError:
+        """The error for what the provider has no request for."""
+        uri = self.address(key)
+        return UnsupportedError(f"{operation} {uri}: the provider {lack}", operation=operation, uri=uri)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.list_page import check_keys, wrong_listing
 from torchbucket.store.protocol import ListedPage
-from torchbucket.store.transport.operation import Onward, Operation, Request, Sink
+from torchbucket.store.transport.operation import Answer, Onward, Operation, Request
 
 __all__ = ["PageRequest"]
+
+# The most empty pages in a row that are followed. Source: S3 passes over up to 1,000 names that were deleted from a
+# bucket with versions for each empty page, so these are 10 million of them.
+_MOST_EMPTY_PAGES: Final = 10_000
 
 
 class PageRequest(Operation[ListedPage]):
@@ -20,40 +26,29 @@ class PageRequest(Operation[ListedPage]):
     """
 
     def __init__(self, dialect: Dialect, prefix: str, start_after: str) -> None:
-        self._inner = dialect.list_page(prefix, start_after=start_after, token=None)
-        super().__init__(self._inner.name, prefix, self._inner.uri)
+        super().__init__("list_objects", prefix, dialect.address(prefix))
         self._dialect = dialect
-        self._prefix = prefix
         self._start_after = start_after
+        self._token: str | None = None
         self._tokens: set[str] = set()
 
     def build(self) -> Request:
-        """Make the next attempt's request."""
-        return self._inner.build()
-
-    def sink(self, lines: list[bytes]) -> Sink:
-        """Keep the answer's body."""
-        return self._inner.sink(lines)
-
-    def interrupted(self, lines: list[bytes]) -> Exception | None:
-        """Note that the attempt broke off."""
-        return self._inner.interrupted(lines)
+        """Ask for the first page or, after empty ones, for the next."""
+        return self._dialect.requests.page_request(self.key, start_after=self._start_after, token=self._token)
 
     def finish(self, lines: list[bytes]) -> ListedPage:
         """Read and check the page."""
-        page = self._inner.finish(lines)
-        check_keys(page.keys, prefix=self._prefix, after=self._start_after, uri=self.uri)
-        if page.next_token is not None and not page.keys:
-            if page.next_token in self._tokens:
+        page, token = self._dialect.answers.read(self.name, self.key, Answer(lines, self.body()), self._read)
+        check_keys(page.keys, prefix=self.key, after=self._start_after, uri=self.uri)
+        if token is not None and not page.keys:
+            if token in self._tokens:
                 raise wrong_listing(self.uri, "the server repeats a page's token")
-            self._tokens.add(page.next_token)
-            self._inner = self._dialect.list_page(self._prefix, start_after=self._start_after, token=page.next_token)
+            self._tokens.add(token)
+            if len(self._tokens) > _MOST_EMPTY_PAGES:
+                raise wrong_listing(self.uri, f"{_MOST_EMPTY_PAGES:,} empty pages came in a row, and more are promised")
+            self._token = token
             raise Onward
-        return ListedPage(
-            keys=page.keys,
-            sizes_bytes=page.sizes_bytes,
-            versions=page.versions,
-            complete=page.next_token is None,
-            resume_after=page.keys[-1] if page.keys else self._start_after,
-            modified_s=page.modified_s,
-        )
+        return page
+
+    def _read(self, answer: Answer) -> tuple[ListedPage, str | None]:
+        return self._dialect.read_page(answer.body, start_after=self._start_after)

@@ -8,8 +8,9 @@ from typing import Final
 
 from torchbucket.config import MIB
 from torchbucket.store.conditions import Condition
-from torchbucket.store.http.dialect import Dialect, UploadedPart
+from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.temporary_objects import remove_temporaries
+from torchbucket.store.http.uploads import UploadedPart
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.temporary_names import temporary_key
 from torchbucket.store.transport.operation import Operation

@@ -14,14 +14,14 @@ from torchbucket.store.base import BaseStore
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.http.composition import compose_many
-from torchbucket.store.http.dialect import Dialect, ListPage
+from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.large_read import LargeRead
 from torchbucket.store.http.page_request import PageRequest
 from torchbucket.store.http.part_buffers import PartBuffers
 from torchbucket.store.http.part_upload import copy_in_parts, write_from_memory
 from torchbucket.store.http.part_writer import PartWriter, abort_open_writers
 from torchbucket.store.http.range_read import RangeRead
-from torchbucket.store.list_page import check_keys, wrong_listing
+from torchbucket.store.list_page import infos_of, wrong_listing
 from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
@@ -63,30 +63,18 @@ class HttpStore(BaseStore):
         Raises:
             StoreError: a page repeats or goes backward; a wrong or endless listing is never returned.
         """
-        key_bytes(prefix)
-        key_bytes(start_after)
-        last, tokens = start_after, set[str]()
-        page = self._ask(self._dialect.list_page(prefix, start_after=start_after, token=None))
+        following = self.submit_list_page(prefix, start_after=start_after)
         while True:
-            following: Operation[ListPage] | None = None
-            if page.next_token is not None:
-                if page.next_token in tokens:
-                    raise wrong_listing(self.address(prefix), "the server repeats a page's token")
-                tokens.add(page.next_token)
-                following = self._dialect.list_page(prefix, start_after=start_after, token=page.next_token)
-                self._dialect.prepare()
-                self._transport.submit((following,))
+            page = following.result()
+            if not page.complete:
+                following = self.submit_list_page(prefix, start_after=page.resume_after)
             try:
-                check_keys(page.keys, prefix=prefix, after=last, uri=self.address(prefix))
-                yield from page.infos()
+                yield from infos_of(page)
             except BaseException:
-                if following is not None:
-                    self._transport.drop((following,))
+                following.cancel()
                 raise
-            if following is None:
+            if page.complete:
                 return
-            last = page.keys[-1] if page.keys else last
-            page = following.future.result()
 
     def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
         """Begin to list one page; pages are asked for by key, so any number of them can be on the way at once."""

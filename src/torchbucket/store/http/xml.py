@@ -1,39 +1,32 @@
-"""The XML of S3's answers and of the one request that has any."""
+"""The XML documents that S3 and Cloud Storage's XML API answer with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
-from urllib.parse import unquote_plus
+from collections.abc import Iterator
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape
-
-from torchbucket.store.http.dialect import UploadedPart, UploadPage
-from torchbucket.store.protocol import OpenUpload
 
 __all__ = [
     "MalformedAnswerError",
     "children",
-    "completion",
+    "document",
     "error_fields",
     "fields_of",
     "name_of",
     "parsed",
     "required",
     "text_of",
-    "upload_page",
 ]
 
 
 class MalformedAnswerError(ValueError):
-    """The answer is no XML document that S3 would send."""
+    """The answer is no document that the provider would send."""
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
-    """Builds a tree, and refuses a document type: S3 sends none, and entities are the way to attack a parser."""
+    """Builds a tree, and refuses a document type: no provider sends one, and entities are the way to attack parsers."""
 
     def doctype(self, name: str, _pubid: str | None, _system: str | None) -> None:
-        raise MalformedAnswerError(f"the XML has a document type, {name!r}, which S3 never sends")
+        raise MalformedAnswerError(f"the XML has a document type, {name!r}, which no provider sends")
 
 
 def parsed(body: bytes) -> ElementTree.Element:
@@ -73,13 +66,6 @@ def required(fields: dict[str, str], name: str) -> str:
         raise MalformedAnswerError(f"the answer lacks the element {name}") from None
 
 
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if not text else datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
-
-
 def error_fields(body: bytes) -> dict[str, str]:
     """The elements of an error document, such as ``Code``; empty where the body is none."""
     try:
@@ -89,43 +75,14 @@ def error_fields(body: bytes) -> dict[str, str]:
     return fields_of(root) if name_of(root) == "Error" else {}
 
 
+def document(body: bytes, name: str) -> ElementTree.Element:
+    """Read a document; raise ``MalformedAnswerError`` where it is none of that name."""
+    root = parsed(body)
+    if name_of(root) != name:
+        raise MalformedAnswerError(f"expected the document {name}, got {name_of(root)}")
+    return root
+
+
 def text_of(body: bytes, root_name: str, element: str) -> str:
     """The text of one element below the root, whose own name is checked."""
-    root = parsed(body)
-    if name_of(root) != root_name:
-        raise MalformedAnswerError(f"expected the document {root_name}, got {name_of(root)}")
-    return required(fields_of(root), element)
-
-
-def upload_page(body: bytes) -> UploadPage:
-    """Read a page of ListMultipartUploads that was asked for with ``encoding-type=url``."""
-    root = parsed(body)
-    if name_of(root) != "ListMultipartUploadsResult":
-        # A server without this request answers with the list of objects: no uploads, it would seem.
-        raise MalformedAnswerError(f"expected the document ListMultipartUploadsResult, got {name_of(root)}")
-    top = fields_of(root)
-    decode = unquote_plus if top.get("EncodingType") == "url" else str
-    uploads = [
-        OpenUpload(
-            key=decode(required(fields, "Key")),
-            upload_id=required(fields, "UploadId"),
-            started_s=_seconds(fields.get("Initiated")),
-        )
-        for fields in children(root, "Upload")
-    ]
-    marker = None
-    if top.get("IsTruncated") == "true":
-        marker = (decode(required(top, "NextKeyMarker")), top.get("NextUploadIdMarker", ""))
-    return UploadPage(uploads=uploads, next_marker=marker)
-
-
-def completion(parts: Iterable[UploadedPart], *, checksum_element: str = "") -> bytes:
-    """The body of CompleteMultipartUpload; the parts' checksums, where they have any, in elements of that name."""
-    pieces = ['<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">']
-    for part in parts:
-        checksum = ""
-        if part.checksum is not None and checksum_element:
-            checksum = f"<{checksum_element}>{escape(part.checksum)}</{checksum_element}>"
-        pieces.append(f"<Part><ETag>{escape(part.tag)}</ETag>{checksum}<PartNumber>{part.number}</PartNumber></Part>")
-    pieces.append("</CompleteMultipartUpload>")
-    return "".join(pieces).encode()
+    return required(fields_of(document(body, root_name)), element)

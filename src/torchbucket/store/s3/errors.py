@@ -13,6 +13,7 @@ from torchbucket.errors import (
     TransportError,
     UnsupportedError,
 )
+from torchbucket.store.http.answers import shown
 from torchbucket.store.http.xml import error_fields
 from torchbucket.store.transport.operation import Again, Answer
 from torchbucket.store.transport.retry import retry_after_s
@@ -75,7 +76,7 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, reg
     heard = (
         f" (HTTP {status}"
         + (f", {code}" if code else "")
-        + (f": {_short(fields['Message'])}" if fields.get("Message") else "")
+        + (f": {shown(fields['Message'])}" if fields.get("Message") else "")
     )
     heard += ")"
 
@@ -94,7 +95,7 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, reg
                 f"the bucket's region is {right_region!r}, not {region!r}; set StoreConfig(region={right_region!r})"
             )
         elif fields.get("Endpoint"):
-            advice += f"; the server names {_short(fields['Endpoint'])}"
+            advice += f"; the server names {shown(fields['Endpoint'])}"
         return error(StoreError, advice)
     if code in _PERMISSION:
         return error(PermissionDeniedError, _PERMISSION[code])
@@ -122,8 +123,3 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, reg
     if status in (405, 501):
         return error(UnsupportedError, "the server does not support this request; check the endpoint")
     return error(StoreError, "the server refused the request; its own message follows")
-
-
-def _short(text: str) -> str:
-    """At most 200 printable characters of what a server said."""
-    return "".join(character if character.isprintable() else " " for character in text[:200])

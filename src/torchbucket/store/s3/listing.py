@@ -13,10 +13,10 @@ from urllib.parse import unquote_plus
 from xml.etree.ElementTree import Element
 
 from torchbucket.store.http.dates import IsoTimes
-from torchbucket.store.http.dialect import ListPage
 from torchbucket.store.http.xml import MalformedAnswerError, children, fields_of, name_of, parsed, required
+from torchbucket.store.protocol import ListedPage
 
-__all__ = ["list_page"]
+__all__ = ["listed_page"]
 
 _OPEN: Final = "<Contents>"
 _CLOSE: Final = "</Contents>"
@@ -39,8 +39,8 @@ _ENTRY: Final = re.compile(
 )
 
 
-def list_page(body: bytes) -> ListPage:
-    """Read a page of ListObjectsV2 that was asked for with ``encoding-type=url``.
+def listed_page(body: bytes, *, start_after: str) -> tuple[ListedPage, str | None]:
+    """Read a page of ListObjectsV2 that was asked for with ``encoding-type=url``, and the token of the next page.
 
     Raises:
         MalformedAnswerError: the answer is no such page, or a name in it is no UTF-8.
@@ -48,11 +48,11 @@ def list_page(body: bytes) -> ListPage:
     text = _text(body)
     entries = _entries(text)
     if entries is None:
-        return _parsed_page(body)
+        return _parsed_page(body, start_after)
     # What is around the entries is a small document of its own, and is read by the parser.
     around = f"{text[: text.index(_OPEN)]}{text[text.rindex(_CLOSE) + len(_CLOSE) :]}"
     keys, modified, tags, sizes = zip(*entries, strict=True)
-    return _page(parsed(around.encode()), list(keys), list(map(int, sizes)), list(tags), list(modified))
+    return _page(parsed(around.encode()), list(keys), list(map(int, sizes)), list(tags), list(modified), start_after)
 
 
 def _text(body: bytes) -> str:
@@ -73,7 +73,7 @@ def _entries(text: str) -> list[tuple[str, str, str, str]] | None:
     return entries if contiguous and len(entries) == opened else None
 
 
-def _parsed_page(body: bytes) -> ListPage:
+def _parsed_page(body: bytes, start_after: str) -> tuple[ListedPage, str | None]:
     root = parsed(body)
     keys, sizes_bytes, tags, modified = [], [], [], []
     for fields in children(root, "Contents"):
@@ -81,10 +81,12 @@ def _parsed_page(body: bytes) -> ListPage:
         sizes_bytes.append(_size(required(fields, "Size")))
         tags.append(fields.get("ETag", ""))
         modified.append(fields.get("LastModified", ""))
-    return _page(root, keys, sizes_bytes, tags, modified)
+    return _page(root, keys, sizes_bytes, tags, modified, start_after)
 
 
-def _page(root: Element, keys: list[str], sizes_bytes: list[int], tags: list[str], modified: list[str]) -> ListPage:
+def _page(
+    root: Element, keys: list[str], sizes_bytes: list[int], tags: list[str], modified: list[str], start_after: str
+) -> tuple[ListedPage, str | None]:
     if name_of(root) != "ListBucketResult":
         raise MalformedAnswerError(f"expected the document ListBucketResult, got {name_of(root)}")
     top = fields_of(root)
@@ -93,13 +95,16 @@ def _page(root: Element, keys: list[str], sizes_bytes: list[int], tags: list[str
         token = top.get("NextContinuationToken")
         if not token:
             raise MalformedAnswerError("the listing says that it goes on, but not how to ask for the rest")
-    return ListPage(
-        keys=_decoded(keys) if top.get("EncodingType") == "url" else keys,
+    names = _decoded(keys) if top.get("EncodingType") == "url" else keys
+    page = ListedPage(
+        keys=names,
         sizes_bytes=sizes_bytes,
         versions=[tag or None for tag in tags],
+        complete=token is None,
+        resume_after=names[-1] if names else start_after,
         modified_s=IsoTimes(modified),
-        next_token=token,
     )
+    return page, token
 
 
 def _decoded(keys: list[str]) -> list[str]:

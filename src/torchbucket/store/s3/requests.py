@@ -9,18 +9,16 @@ from urllib.parse import quote
 from torchbucket.config import StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import ALGORITHMS
-from torchbucket.store.http.dialect import UploadedPart
-from torchbucket.store.http.xml import completion
+from torchbucket.store.http.uploads import UploadedPart, completion, sum_of_parts
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3.access import Access
-from torchbucket.store.s3.publish import combined
 from torchbucket.store.s3.sigv4 import EMPTY_SHA256, UNSIGNED_PAYLOAD, Signer, canonical_query
 from torchbucket.store.transport.operation import Request
 
-__all__ = ["FULL_OBJECT", "S3Requests"]
+__all__ = ["S3Requests"]
 
-FULL_OBJECT: Final = "FULL_OBJECT"
-"""The type of a checksum that covers the object's bytes, rather than its parts' checksums."""
+# A checksum that covers the object's bytes, rather than its parts' checksums.
+_OF_OBJECT: Final = {"x-amz-checksum-type": "FULL_OBJECT"}
 
 
 class S3Requests:
@@ -32,14 +30,14 @@ class S3Requests:
 
     Args:
         bucket: its name.
-        config: endpoint, credentials, encryption and page size.
+        config: encryption, checksums and page size.
+        access: endpoint and credentials.
     """
 
-    def __init__(self, bucket: str, config: StoreConfig) -> None:
+    def __init__(self, bucket: str, config: StoreConfig, access: Access) -> None:
         self._bucket = bucket
-        self._uri = f"s3://{bucket}"
-        self._config = config
-        self._access = Access(bucket, config)
+        self._page_size = str(config.list_page_size)
+        self._access = access
         self._signer: Signer | None = None
         self._shared = {"x-amz-request-payer": "requester"} if config.requester_pays else {}
         self._encryption: dict[str, str] = {}
@@ -47,10 +45,11 @@ class S3Requests:
             self._encryption["x-amz-server-side-encryption"] = config.sse
         if config.sse_kms_key_id is not None:
             self._encryption["x-amz-server-side-encryption-aws-kms-key-id"] = config.sse_kms_key_id
-        self.verifies = config.verify_checksums
-        self.upload_sum = ALGORITHMS[config.upload_checksum]
-        self.sum_header = f"x-amz-checksum-{self.upload_sum.name}"
-        self.sum_element = f"Checksum{self.upload_sum.name.upper()}"
+        self._verifies = config.verify_checksums
+        self._upload_sum = ALGORITHMS[config.upload_checksum]
+        self._sum_header = f"x-amz-checksum-{self._upload_sum.name}"
+        self.sum_element = f"Checksum{self._upload_sum.name.upper()}"
+        """What an object's or part's checksum is called in documents."""
 
     def prepare(self) -> None:
         """Find endpoint and credentials, on the caller's thread."""
@@ -65,15 +64,11 @@ class S3Requests:
         if self._signer is not None:
             self._signer.renew()
 
-    def address(self, key: str) -> str:
-        """The object's address."""
-        return f"{self._uri}/{key}"
-
     def get_request(self, key: str, *, start: int | None, stop: int | None, version: str | None) -> Request:
         """Ask for a range of an object, or all of it, of one version if one is given."""
         headers = {}
         if start is None:
-            if self.verifies:
+            if self._verifies:
                 headers["x-amz-checksum-mode"] = "ENABLED"
         else:
             headers["range"] = f"bytes={start}-" if stop is None else f"bytes={start}-{stop - 1}"
@@ -94,12 +89,45 @@ class S3Requests:
 
     def put_request(self, key: str, body: memoryview, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
-        headers = {self.sum_header: checksum, **self._encryption, **_condition_headers(condition)}
+        headers = {self._sum_header: checksum, **self._encryption, **_condition_headers(condition)}
         return self.request("PUT", key, headers=headers, body=body, once=condition is not None and not body)
 
-    def delete_request(self, key: str, condition: Condition) -> Request:
-        """Remove an object on a condition."""
+    def delete_request(self, key: str, condition: Condition | None) -> Request:
+        """Remove an object."""
         return self.request("DELETE", key, headers=_condition_headers(condition))
+
+    def copy_request(self, source: ObjectInfo, target_key: str) -> Request:
+        """Copy an object."""
+        return self.request("PUT", target_key, headers={**self._copied(source), **self._encryption}, body=b"")
+
+    def page_request(self, prefix: str, *, start_after: str, token: str | None) -> Request:
+        """Ask for one page of a listing."""
+        query = {"list-type": "2", "encoding-type": "url", "max-keys": self._page_size}
+        if prefix:
+            query["prefix"] = prefix
+        if token is not None:
+            query["continuation-token"] = token
+        elif start_after:
+            query["start-after"] = start_after
+        return self.request("GET", "", query=query)
+
+    def begin_request(self, key: str) -> Request:
+        """Open an upload whose parts carry a CRC, and its object the CRC that follows from theirs."""
+        sums = {"x-amz-checksum-algorithm": self._upload_sum.name.upper(), **_OF_OBJECT}
+        return self.request("POST", key, query={"uploads": ""}, headers={**sums, **self._encryption}, body=b"")
+
+    def part_request(self, key: str, upload_id: str, number: int, body: memoryview, checksum: str) -> Request:
+        """Send one part."""
+        query = {"partNumber": str(number), "uploadId": upload_id}
+        return self.request("PUT", key, query=query, headers={self._sum_header: checksum}, body=body)
+
+    def copy_part_request(
+        self, source: ObjectInfo, target_key: str, upload_id: str, number: int, start: int, stop: int
+    ) -> Request:
+        """Have the server take one part from another object."""
+        query = {"partNumber": str(number), "uploadId": upload_id}
+        headers = {**self._copied(source), "x-amz-copy-source-range": f"bytes={start}-{stop - 1}"}
+        return self.request("PUT", target_key, query=query, headers=headers, body=b"")
 
     def complete_request(
         self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
@@ -111,14 +139,29 @@ class S3Requests:
         """
         headers = {
             "content-type": "application/xml",
-            "x-amz-checksum-type": FULL_OBJECT,
+            **_OF_OBJECT,
             **_condition_headers(condition),
         }
-        whole = combined(self.upload_sum, parts)
-        if whole is not None and self.upload_sum.name == "crc64nvme":
-            headers[self.sum_header] = whole.text
+        whole = sum_of_parts(self._upload_sum, parts)
+        if whole is not None and self._upload_sum.name == "crc64nvme":
+            headers[self._sum_header] = whole.text
         body = completion(parts, checksum_element=self.sum_element)
         return self.request("POST", key, query={"uploadId": upload_id}, headers=headers, body=body)
+
+    def abort_request(self, key: str, upload_id: str) -> Request:
+        """Give an upload up."""
+        return self.request("DELETE", key, query={"uploadId": upload_id})
+
+    def uploads_request(self, prefix: str, marker: tuple[str, str] | None) -> Request:
+        """Ask for one page of the open uploads."""
+        query = {"uploads": "", "encoding-type": "url", "max-uploads": self._page_size}
+        if prefix:
+            query["prefix"] = prefix
+        if marker is not None:
+            query["key-marker"] = marker[0]
+            if marker[1]:
+                query["upload-id-marker"] = marker[1]
+        return self.request("GET", "", query=query)
 
     def request(
         self,
