@@ -56,6 +56,7 @@ class ScriptedS3:
         self.objects: dict[str, bytes] = {}
         self.object_headers: defaultdict[str, dict[str, str]] = defaultdict(dict)  # of answers about an object
         self.tags: dict[str, str] = {}  # those that are not the MD5 of the content
+        self.part_tag: str | None = None  # of every part, instead of the MD5 of its content
         self.uploads: dict[str, dict[int, bytes]] = {}
         self.faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
         self.seen: list[Seen] = []
@@ -174,7 +175,7 @@ class ScriptedS3:
             return _error(404, "NoSuchUpload")
         if seen.kind == "upload_part":
             self.uploads[upload][int(seen.query["partNumber"])] = seen.body
-            return 200, {"etag": _tag(seen.body)}, b""
+            return 200, {"etag": self.part_tag or _tag(seen.body)}, b""
         parts = self.uploads.pop(upload)
         if seen.kind == "abort_upload":
             return 204, {}, b""

@@ -122,6 +122,7 @@ def test_under_a_kms_key_an_object_of_the_same_shape_is_no_proof(
 ) -> None:
     """Two writers of equal sizes and part counts must not both believe that the object is theirs."""
     rival = content[::-1]
+    server.part_tag = '"a-tag-that-is-no-digest"'
     kind = "complete_upload" if content is LARGE else "put_object"
     server.faults[kind].extend([Fault(close_after=-1, replace_object=rival), REFUSED])
     server.object_headers["k"] = {"etag": KMS_TAG.format("-4" if content is LARGE else "")} | crc64(rival, told=told)
