@@ -9,7 +9,7 @@ import numpy
 import pytest
 from conformance_subjects import PART_BYTES, Subject
 
-from torchbucket.errors import ConfigError, NotFoundError, StoreError
+from torchbucket.errors import ConfigError, NotFoundError, PreconditionFailedError, StoreError
 
 
 def test_an_overwrite_replaces(made: Subject) -> None:
@@ -43,6 +43,45 @@ def test_a_writer_takes_any_contiguous_memory(writing: Subject) -> None:
         with pytest.raises(ConfigError, match="contiguous"):
             writing.store.write("other", memoryview(numbers)[::2])
     assert bytes(writing.store.read("k").data) == numbers.tobytes()
+
+
+def pieces_of(rng: random.Random, content: bytes, most_bytes: int) -> list[bytes | bytearray | memoryview]:
+    """Cut bytes into pieces of random lengths, some of none, in memory of every kind."""
+    kinds = (bytes, bytearray, memoryview, lambda piece: memoryview(numpy.frombuffer(piece, numpy.uint8)))
+    pieces, start = [], 0
+    while start < len(content):
+        length = rng.choice((0, 1, 7, rng.randint(0, most_bytes)))
+        pieces.append(rng.choice(kinds)(content[start : start + length]))
+        start += length
+    return pieces
+
+
+@pytest.mark.parametrize(
+    ("size", "most_bytes"),
+    [(0, 1), (1, 1), (5000, 3), (PART_BYTES, PART_BYTES), (PART_BYTES + 1, 90_000), (3 * PART_BYTES + 5, 9 << 20)],
+)
+def test_pieces_of_memory_are_written_as_one_object(writing: Subject, size: int, most_bytes: int) -> None:
+    rng = random.Random(size)
+    content = rng.randbytes(size)
+    pieces = [b"", *pieces_of(rng, content, most_bytes), memoryview(bytearray())]
+    info = writing.store.write_from("k", pieces)
+    assert (info.key, info.size_bytes) == ("k", size)
+    assert writing.store.read("k").data == content
+    assert writing.store.head("k").version == info.version
+    with pytest.raises(PreconditionFailedError):
+        writing.store.write_from("k", pieces, if_absent=True)
+    writing.store.write_from("k", [], if_version=info.version)
+    assert writing.store.head("k").size_bytes == 0
+
+
+def test_what_is_no_memory_is_refused(writing: Subject) -> None:
+    for wrong in ("text", [1, 2], None):
+        with pytest.raises(ConfigError, match=f"bytearray or memoryview are needed; got {type(wrong).__name__}"):
+            writing.store.write("k", wrong)
+    with pytest.raises(ConfigError, match="got int"):
+        writing.store.write_from("k", b"one piece is no sequence of pieces")
+    writing.store.write_from("empty", [memoryview(numpy.empty((0, 3), numpy.float16))])
+    assert [info.key for info in writing.store.list()] == ["empty"]
 
 
 def test_nothing_is_there_before_close(writing: Subject) -> None:

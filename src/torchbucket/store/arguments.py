@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import operator
+from typing import TypeAlias
 
 from torchbucket.errors import ConfigError
 from torchbucket.uri import key_bytes
 
-__all__ = ["byte_count", "byte_view", "check_key", "check_version", "writable_view"]
+__all__ = ["Bytes", "byte_count", "byte_view", "check_key", "check_version", "writable_view"]
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+"""Contiguous memory, of any shape and item."""
 
 
 def check_key(key: str) -> None:
@@ -36,11 +40,16 @@ def byte_count(name: str, value: int) -> int:
     return count
 
 
-def byte_view(data: bytes | bytearray | memoryview) -> memoryview:
-    """The memory of ``data`` as flat bytes; raise ``ConfigError`` where it is not contiguous."""
-    view = memoryview(data)
+def byte_view(data: Bytes) -> memoryview:
+    """The memory of ``data`` as flat bytes; raise ``ConfigError`` where it is not contiguous, or no memory at all."""
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise ConfigError(f"bytes, bytearray or memoryview are needed; got {type(data).__name__}") from None
     if view.format == "B" and view.ndim == 1 and view.contiguous:
         return view
+    if not view.nbytes:
+        return memoryview(bytearray())  # A shape with a zero in it cannot be cast.
     if not view.c_contiguous:
         raise ConfigError(f"the memory must be contiguous; got strides {view.strides} for the shape {view.shape}")
     return view.cast("B")

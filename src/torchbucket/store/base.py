@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
 from types import TracebackType
@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, ObjectChangedError, StoreError
-from torchbucket.store.arguments import byte_view
+from torchbucket.store.arguments import Bytes, byte_view
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, Read
 
 __all__ = [
@@ -56,17 +56,17 @@ class BaseStore:
             future.cancel()
             raise
 
-    def write(
-        self,
-        key: str,
-        data: bytes | bytearray | memoryview,
-        *,
-        if_absent: bool = False,
-        if_version: str | None = None,
-    ) -> ObjectInfo:
+    def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
         """Write a whole object from memory; it appears whole or not at all."""
+        return self.write_from(key, (data,), if_absent=if_absent, if_version=if_version)
+
+    def write_from(
+        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
+    ) -> ObjectInfo:
+        """Write a whole object from pieces of memory, one after another; it appears whole or not at all."""
         with self.open_writer(key, if_absent=if_absent, if_version=if_version) as writer:
-            writer.write(data)
+            for piece in pieces:
+                writer.write(piece)
             return writer.close()
 
     def submit_read(self, read: Read) -> Future[ObjectData]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, runtime_checkable
 
-from torchbucket.store.arguments import byte_count, check_key, check_version, writable_view
+from torchbucket.store.arguments import Bytes, byte_count, check_key, check_version, writable_view
 
 __all__ = ["ListedPage", "ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Read", "Store"]
 
@@ -189,15 +189,19 @@ class Store(Protocol):
         """
         ...
 
-    def write(
-        self,
-        key: str,
-        data: bytes | bytearray | memoryview,
-        *,
-        if_absent: bool = False,
-        if_version: str | None = None,
+    def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
+        """Write a whole object from one piece of memory; see ``write_from``."""
+        ...
+
+    def write_from(
+        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
     ) -> ObjectInfo:
-        """Write a whole object from memory, in parts where it is large; for the conditions see ``open_writer``."""
+        """Write a whole object from pieces of memory, one after another, in parts where it is large.
+
+        The memory is sent as it is, without a copy, and must not change before the call returns. Pieces may have any
+        size and number and must be contiguous: a tensor's is ``memoryview(tensor.view(torch.uint8).numpy())``. For the
+        conditions see ``open_writer``.
+        """
         ...
 
     def delete(self, key: str, *, if_version: str | None = None) -> None:

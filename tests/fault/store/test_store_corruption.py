@@ -144,7 +144,7 @@ def test_damage_in_every_attempt_is_named(testbed: RunningTestbed, store: Opened
     error = caught.value
     algorithm = ALGORITHMS[error.algorithm]
     assert error.algorithm == ("crc64nvme" if scheme == "s3" else "crc32c")
-    assert error.expected == algorithm.text_of(SMALL) != error.computed
+    assert error.expected == algorithm.of([SMALL]).text != error.computed
     assert error.attempts == 4
     assert error.uri == f"{scheme}://data/small"
     copy = pickle.loads(pickle.dumps(error))
@@ -266,7 +266,7 @@ def put(endpoint: str, key: str, body: bytes, headers: dict[str, str]) -> None:
 def test_every_checksum_that_s3_keeps_is_compared(
     testbed: RunningTestbed, records: list[RequestRecord], name: str
 ) -> None:
-    put(testbed.s3_endpoint, f"by-{name}", SMALL, {f"x-amz-checksum-{name}": ALGORITHMS[name].text_of(SMALL)})
+    put(testbed.s3_endpoint, f"by-{name}", SMALL, {f"x-amz-checksum-{name}": ALGORITHMS[name].of([SMALL]).text})
     config = StoreConfig(endpoint=testbed.s3_endpoint, anonymous=True, retry=RetryConfig(initial_s=0.0, max_attempts=2))
     subject = open_store("s3://data", config, observer=records.append)
     try:
@@ -296,7 +296,7 @@ def test_what_is_written_in_parts_has_the_checksum_of_the_full_object(testbed: R
             )
             with urllib.request.urlopen(request, timeout=30) as answer:  # plain HTTP to the testbed
                 assert answer.headers["x-amz-checksum-type"] == "FULL_OBJECT"
-                assert answer.headers[f"x-amz-checksum-{name}"] == ALGORITHMS[name].text_of(LARGE)
+                assert answer.headers[f"x-amz-checksum-{name}"] == ALGORITHMS[name].of([LARGE]).text
     finally:
         subject.close()
 
@@ -359,7 +359,7 @@ def test_a_wrong_stored_checksum_is_named(server: ScriptedS3, opened: Opened) ->
 
 
 def test_a_digest_of_a_large_object_accuses_no_range(server: ScriptedS3, opened: Opened) -> None:
-    keep(server, "large", LARGE, x_amz_checksum_sha256=ALGORITHMS["sha256"].text_of(b"another"))
+    keep(server, "large", LARGE, x_amz_checksum_sha256=ALGORITHMS["sha256"].of([b"another"]).text)
     assert opened().submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
 
 
@@ -402,7 +402,7 @@ def test_an_upload_names_the_checksum_of_its_object(server: ScriptedS3, opened: 
     opened().write("large", LARGE)
     begun, done = server.of("begin_upload")[0].headers, server.of("complete_upload")[0].headers
     assert (begun["x-amz-checksum-algorithm"], begun["x-amz-checksum-type"]) == ("CRC64NVME", "FULL_OBJECT")
-    assert done["x-amz-checksum-crc64nvme"] == ALGORITHMS["crc64nvme"].text_of(LARGE)
+    assert done["x-amz-checksum-crc64nvme"] == ALGORITHMS["crc64nvme"].of([LARGE]).text
     opened(upload_checksum="crc32c").write("large", LARGE)
     done = server.of("complete_upload")[1].headers
     assert "x-amz-checksum-crc32c" not in done  # a service from before 2025 would compare it with that of the parts'
@@ -415,7 +415,7 @@ def test_an_upload_names_the_checksum_of_its_object(server: ScriptedS3, opened: 
 def test_an_upload_that_became_another_object_is_named(
     server: ScriptedS3, opened: Opened, kind: str | None, right: bool, raises: bool
 ) -> None:
-    text = ALGORITHMS["crc64nvme"].text_of(LARGE if right else b"another")
+    text = ALGORITHMS["crc64nvme"].of([LARGE if right else b"another"]).text
     said = f"<ChecksumCRC64NVME>{text}</ChecksumCRC64NVME>" + (f"<ChecksumType>{kind}</ChecksumType>" if kind else "")
     body = f'<CompleteMultipartUploadResult><ETag>"t-5"</ETag>{said}</CompleteMultipartUploadResult>'
     server.faults["complete_upload"].append(Fault(status=200, body=body.encode(), applied=True))
@@ -424,7 +424,7 @@ def test_an_upload_that_became_another_object_is_named(
         return
     with pytest.raises(ChecksumError, match="write it anew") as caught:
         opened().write("large", LARGE)
-    assert (caught.value.expected, caught.value.computed) == (ALGORITHMS["crc64nvme"].text_of(LARGE), text)
+    assert (caught.value.expected, caught.value.computed) == (ALGORITHMS["crc64nvme"].of([LARGE]).text, text)
 
 
 @pytest.mark.parametrize("into", [True, False], ids=["into", "own-memory"])

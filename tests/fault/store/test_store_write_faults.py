@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from scripted_s3 import Fault, ScriptedS3, error_body
@@ -20,6 +22,8 @@ from torchbucket.errors import (
 )
 from torchbucket.store import RequestRecord, Store
 from torchbucket.store.http.checksums import ALGORITHMS
+from torchbucket.store.transport.operation import Operation
+from torchbucket.store.transport.transport import Transport
 
 Opened = Callable[..., Store]
 LARGE = random.Random(5).randbytes(17 * MIB + 11)
@@ -143,7 +147,7 @@ def test_under_a_kms_key_our_own_object_is_known_by_its_checksum(
 def crc64(content: bytes, *, told: bool) -> dict[str, str]:
     if not told:
         return {}
-    checksum = ALGORITHMS["crc64nvme"].text_of(content)
+    checksum = ALGORITHMS["crc64nvme"].of([content]).text
     return {"x-amz-checksum-crc64nvme": checksum, "x-amz-checksum-type": "FULL_OBJECT"}
 
 
@@ -293,3 +297,31 @@ def test_an_object_overwritten_while_it_is_copied(server: ScriptedS3, opened: Op
     with pytest.raises((ObjectChangedError, PreconditionFailedError), match="target"):
         opened().copy("k", "target")
     assert server.of("put_object")[0].headers["x-amz-copy-source-if-match"]
+
+
+def test_a_write_from_memory_makes_few_parts_before_the_first_has_arrived(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 40 parts: so that 10,000 operations and their checksums are not made before anything is sent."""
+    answered, sent = threading.Event(), threading.Semaphore(0)
+    server.faults["upload_part"].extend([Fault(until=answered)] * 2)
+    submit, parts = Transport.submit, []
+
+    def noted(transport: Transport, operations: Iterable[Operation[Any]], caller: Hashable = None) -> None:
+        operations = tuple(operations)
+        parts.extend(operation for operation in operations if operation.name == "upload_part")
+        submit(transport, operations, caller)
+        sent.release()
+
+    monkeypatch.setattr(Transport, "submit", noted)
+    content = bytearray(200 * MIB)
+    with ThreadPoolExecutor(1) as thread:
+        written = thread.submit(opened(concurrency=2).write_from, "k", [content])
+        for _ in range(5):  # the upload's beginning and the four parts that may be made
+            assert sent.acquire(timeout=30)
+        made = len(parts)
+        answered.set()
+        assert written.result(60).size_bytes == len(content)
+    assert made == 4
+    assert len(parts) == 40
+    assert server.objects["k"] == content

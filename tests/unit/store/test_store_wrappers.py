@@ -89,6 +89,8 @@ ARGUMENTS: dict[str, Any] = {
     "if_absent": True,
     "if_version": "v",
     "data": b"xyz",
+    "pieces": [b"xy", b"z"],
+    "size_hint": 3,
     "source_key": "s",
     "target_key": "t",
     "sources": [ObjectInfo(key="k", size_bytes=1)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from torchbucket.config import StoreConfig
+from torchbucket.config import MIB, StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.access import GcsAccess
 from torchbucket.store.gcs.answers import GcsAnswers
@@ -32,6 +32,7 @@ class GcsDialect(Dialect):
     """
 
     largest_copy_bytes = 5 << 40
+    least_part_bytes = 5 * MIB
     largest_part_bytes = 5 * _GIB
     most_parts = 10_000
     conditional_uploads = False

@@ -15,6 +15,7 @@ from torchbucket.store.gcs.listing import page_query
 from torchbucket.store.gcs.resources import RESOURCE_FIELDS
 from torchbucket.store.http.uploads import UploadedPart, completion
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Request
 
 __all__ = ["GcsRequests"]
@@ -74,7 +75,7 @@ class GcsRequests:
         query = page_query(prefix, start_after=start_after, token=token, page_size=self._page_size)
         return self._json_request("GET", "", query)
 
-    def put_request(self, key: str, body: memoryview, checksum: str, *, condition: Condition | None) -> Request:
+    def put_request(self, key: str, body: Body, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
         lines = [f"x-goog-hash: crc32c={checksum}", *self._encryption()]
         if condition is not None:
@@ -121,7 +122,7 @@ class GcsRequests:
         """Open an upload."""
         return self._xml_request("POST", key, query="uploads", lines=self._encryption(), body=b"")
 
-    def part_request(self, key: str, upload_id: str, number: int, body: memoryview, checksum: str) -> Request:
+    def part_request(self, key: str, upload_id: str, number: int, body: Body, checksum: str) -> Request:
         """Send one part."""
         query = f"partNumber={number}&uploadId={_quoted(upload_id)}"
         return self._xml_request("PUT", key, query=query, lines=[f"x-goog-hash: crc32c={checksum}"], body=body)
@@ -163,7 +164,7 @@ class GcsRequests:
         *,
         query: str = "",
         lines: Sequence[str] = (),
-        body: bytes | memoryview | None = None,
+        body: bytes | Body | None = None,
         once: bool = False,
     ) -> Request:
         url = f"{self._xml_url(key)}?{query}" if query else self._xml_url(key)

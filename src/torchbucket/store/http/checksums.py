@@ -24,18 +24,23 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 from awscrt import checksums as crt
 
 from torchbucket.errors import ChecksumError
+from torchbucket.store.arguments import Bytes
 
-__all__ = ["ALGORITHMS", "Algorithm", "Bytes", "Checksum", "combined", "mismatch"]
+__all__ = ["ALGORITHMS", "Algorithm", "Checksum", "combined", "mismatch"]
 
-Bytes: TypeAlias = bytes | bytearray | memoryview
-"""Memory with the bytes to sum."""
 
-_crc32: Callable[[Bytes], int] = zlib.crc32
+class Compute(Protocol):
+    """Gives the checksum of bytes, which go on from others whose checksum is given."""
+
+    def __call__(self, data: Bytes, before: int = 0, /) -> int: ...
+
+
+_crc32: Compute = zlib.crc32
 try:
     from isal import isal_zlib  # type: ignore[import-not-found,unused-ignore]  # not everyone has it
 except ImportError:
@@ -51,23 +56,27 @@ class Algorithm:
     Args:
         name: in lower case, as the providers' headers have it.
         length_bytes: of the checksum's value.
-        compute: gives the value for bytes.
+        compute: gives the value for bytes; of a CRC also that of two strings of bytes, one after the other, from the
+            second and the value of the first.
         combine: gives the value for two strings of bytes, one after the other, from the values of both and the length
             in bytes of the second; None where that cannot be told.
     """
 
     name: str
     length_bytes: int
-    compute: Callable[[Bytes], int]
+    compute: Compute
     combine: Callable[[int, int, int], int] | None = None
 
     def text(self, value: int) -> str:
         """Write a value as the providers do: base64 of its bytes, the highest first."""
         return base64.b64encode(value.to_bytes(self.length_bytes, "big")).decode()
 
-    def text_of(self, data: Bytes) -> str:
-        """The checksum of bytes, as the providers write it."""
-        return self.text(self.compute(data))
+    def of(self, pieces: Iterable[Bytes]) -> Checksum:
+        """The CRC of pieces, one after another."""
+        value = 0
+        for piece in pieces:
+            value = self.compute(piece, value)
+        return Checksum(self, value)
 
     def read(self, text: str) -> Checksum | None:
         """Read what ``text`` wrote; None where it is something else, such as the checksum of parts' checksums."""
@@ -108,8 +117,8 @@ def combined(algorithm: Algorithm, pieces: Iterable[tuple[Checksum | None, int]]
     return Checksum(algorithm, whole)
 
 
-def _digest(name: str) -> Callable[[Bytes], int]:
-    def compute(data: Bytes) -> int:
+def _digest(name: str) -> Compute:
+    def compute(data: Bytes, before: int = 0, /) -> int:  # noqa: ARG001  # no digest goes on from another
         return int.from_bytes(hashlib.new(name, data, usedforsecurity=False).digest(), "big")
 
     return compute

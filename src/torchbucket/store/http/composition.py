@@ -10,6 +10,7 @@ from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.temporary_objects import remove_temporaries
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.temporary_names import temporary_key
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.transport import Transport
 
@@ -27,7 +28,7 @@ def compose_many(transport: Transport, dialect: Dialect, sources: Sequence[Objec
         StoreError: the object that was made has another size than its sources had together.
     """
     if not sources:
-        return transport.run(dialect.put_object(target_key, memoryview(b""), condition=None))
+        return transport.run(dialect.put_object(target_key, Body(()), dialect.upload_sum.of(()), condition=None))
     size_bytes = sum(source.size_bytes for source in sources)
     level, temporaries = list(sources), list[str]()
     try:

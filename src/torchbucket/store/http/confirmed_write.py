@@ -14,6 +14,7 @@ from torchbucket.store.http.answers import Answers, is_gone
 from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.http.requests import Requests
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Again, Answer, Onward, Operation, Request
 
 __all__ = ["ConditionalDelete", "ConfirmedWrite", "PutObject"]
@@ -117,21 +118,28 @@ class PutObject(ConfirmedWrite):
     """Writes an object in one request."""
 
     def __init__(
-        self, requests: Requests, answers: Answers, key: str, body: memoryview, *, condition: Condition | None
+        self,
+        requests: Requests,
+        answers: Answers,
+        key: str,
+        body: Body,
+        checksum: Checksum,
+        *,
+        condition: Condition | None,
     ) -> None:
         super().__init__("put_object", requests, answers, key, condition)
         self._body = body
-        self._checksum = answers.upload_sum.text_of(body)
+        self._checksum = checksum
 
     def write_request(self) -> Request:
         """Send the bytes."""
-        return self.requests.put_request(self.key, self._body, self._checksum, condition=self.condition)
+        return self.requests.put_request(self.key, self._body, self._checksum.text, condition=self.condition)
 
     def written(self, answer: Answer) -> ObjectInfo:
         """Describe the object by the answer's headers."""
         if answer.status not in (200, 201, 204):
             raise self.answers.failure(self.name, self.key, answer)
-        self.answers.check_stored(self.name, self.key, answer, self._checksum)
+        self.answers.check_stored(self.name, self.key, answer, self._checksum.text)
         return self.answers.info(self.key, answer, len(self._body))
 
     def is_ours(self, info: ObjectInfo, checksum: Checksum | None) -> bool:
@@ -139,8 +147,11 @@ class PutObject(ConfirmedWrite):
         if info.size_bytes != len(self._body):
             return False
         if checksum is not None:
-            return checksum.text == self._checksum
-        return info.version == f'"{hashlib.md5(self._body, usedforsecurity=False).hexdigest()}"'
+            return checksum == self._checksum
+        digest = hashlib.md5(usedforsecurity=False)
+        for piece in self._body.pieces:
+            digest.update(piece)
+        return info.version == f'"{digest.hexdigest()}"'
 
 
 class ConditionalDelete(Operation[None]):

@@ -9,12 +9,13 @@ from typing import ClassVar, TypeVar
 from torchbucket.errors import UnsupportedError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.answers import Answers, is_gone
-from torchbucket.store.http.checksums import Checksum
+from torchbucket.store.http.checksums import Algorithm, Checksum
 from torchbucket.store.http.confirmed_write import ConditionalDelete, PutObject
 from torchbucket.store.http.requests import Requests
 from torchbucket.store.http.uploads import UploadedPart, UploadPage, upload_page
 from torchbucket.store.http.xml import text_of
 from torchbucket.store.protocol import ListedPage, ObjectInfo
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Answer, Call, Operation, Request
 
 __all__ = ["Dialect"]
@@ -32,6 +33,9 @@ class Dialect(ABC):
     largest_copy_bytes: ClassVar[int]
     """The largest object that one copy request takes."""
 
+    least_part_bytes: ClassVar[int]
+    """The least part of an upload; the last one may be less."""
+
     largest_part_bytes: ClassVar[int]
     """The largest part of an upload."""
 
@@ -48,6 +52,11 @@ class Dialect(ABC):
     def __init__(self, requests: Requests, answers: Answers) -> None:
         self.requests = requests
         self.answers = answers
+
+    @property
+    def upload_sum(self) -> Algorithm:
+        """The checksum that is sent with what is written."""
+        return self.answers.upload_sum
 
     @property
     def verifies(self) -> bool:
@@ -95,9 +104,11 @@ class Dialect(ABC):
     def head_object(self, key: str) -> Operation[ObjectInfo]:
         """Describe an object."""
 
-    def put_object(self, key: str, body: memoryview, *, condition: Condition | None) -> Operation[ObjectInfo]:
-        """Write an object in one request."""
-        return PutObject(self.requests, self.answers, key, body, condition=condition)
+    def put_object(
+        self, key: str, body: Body, checksum: Checksum, *, condition: Condition | None
+    ) -> Operation[ObjectInfo]:
+        """Write an object in one request; ``checksum`` is the body's ``upload_sum``."""
+        return PutObject(self.requests, self.answers, key, body, checksum, condition=condition)
 
     def delete_object(self, key: str, *, condition: Condition | None) -> Operation[None]:
         """Remove an object; there being none is no error, on a condition either."""
@@ -126,17 +137,19 @@ class Dialect(ABC):
             lambda answer: text_of(answer.body, "InitiateMultipartUploadResult", "UploadId"),
         )
 
-    def upload_part(self, key: str, upload_id: str, number: int, body: memoryview) -> Operation[UploadedPart]:
-        """Send one part; numbers begin at 1."""
-        checksum = self.answers.upload_sum.text_of(body)
+    def upload_part(
+        self, key: str, upload_id: str, number: int, body: Body, checksum: Checksum
+    ) -> Operation[UploadedPart]:
+        """Send one part, with its ``upload_sum``; numbers begin at 1."""
+        text = checksum.text
 
         def part(answer: Answer) -> UploadedPart:
-            self.answers.check_stored("upload_part", key, answer, checksum)
+            self.answers.check_stored("upload_part", key, answer, text)
             tag = answer.headers.get("etag", "")
-            return UploadedPart(number=number, size_bytes=len(body), tag=tag, checksum=checksum)
+            return UploadedPart(number=number, size_bytes=len(body), tag=tag, checksum=text)
 
         return self.asked(
-            "upload_part", key, lambda: self.requests.part_request(key, upload_id, number, body, checksum), part
+            "upload_part", key, lambda: self.requests.part_request(key, upload_id, number, body, text), part
         )
 
     def copy_part(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from torchbucket.errors import NotFoundError, ObjectChangedError, PreconditionFailedError, StoreError
-from torchbucket.store.http.checksums import Bytes, Checksum, mismatch
+from torchbucket.store.arguments import Bytes
+from torchbucket.store.http.checksums import Checksum, mismatch
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.operation import Answer, Operation, Request

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
-from torchbucket.config import MIB
+from torchbucket.errors import StoreError
 from torchbucket.store.conditions import Condition
+from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.temporary_objects import remove_temporaries
 from torchbucket.store.http.uploads import UploadedPart
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.temporary_names import temporary_key
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.transport import Transport
 
-__all__ = ["PartUpload", "copy_in_parts", "write_from_memory"]
+__all__ = ["PartUpload"]
+
+_log = logging.getLogger("torchbucket.uploads")
 
 # How long an abort waits for the parts that it cut; each is cut within one turn of the transport's loop.
 _CUT_TIMEOUT_S: Final = 30.0
+
+# How long an abort waits for the server. What takes longer goes on by itself, and those after it do not wait for
+# theirs: a program that gives up sixteen writers of a service that is down must not wait sixteen times.
+_ABORT_PATIENCE_S: Final = 5.0
+
+_late_aborts: weakref.WeakSet[Operation[None]] = weakref.WeakSet()
 
 
 class PartUpload:
@@ -29,9 +43,24 @@ class PartUpload:
     is then composed to the key on the condition, and removed whatever happens.
 
     It keeps no part's memory: what has arrived is a number, a size and a tag. Its methods are called by one thread.
+
+    Args:
+        transport: runs the requests.
+        dialect: makes them.
+        key: where the object appears.
+        condition: what must hold of the key then.
+        most_pending: parts on their way at once; ``send`` waits where there are as many.
     """
 
-    def __init__(self, transport: Transport, dialect: Dialect, key: str, condition: Condition | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        dialect: Dialect,
+        key: str,
+        condition: Condition | None = None,
+        *,
+        most_pending: int,
+    ) -> None:
         self._transport = transport
         self._dialect = dialect
         self._target_key = key
@@ -40,23 +69,63 @@ class PartUpload:
         self._key = temporary_key(key) if aside else key
         self._made_aside = False
         self._upload_id: str | None = None
-        self._count = 0
-        self._arrived: list[UploadedPart] = []
+        self._most_pending = most_pending
+        self._changed = threading.Condition()
         self._pending: set[Operation[UploadedPart]] = set()
+        self._arrived: list[UploadedPart] = []
         self._failure: BaseException | None = None
+        self.count = 0
+        """How many parts were sent."""
 
     @property
-    def begun(self) -> bool:
-        """Whether the server knows of the upload."""
-        return self._upload_id is not None
+    def pending(self) -> int:
+        """How many parts are on their way."""
+        return len(self._pending)
 
-    @property
-    def count(self) -> int:
-        """How many parts were made."""
-        return self._count
+    def send(self, body: Body, checksum: Checksum, ended: Callable[[], None] | None = None) -> None:
+        """Send the next part; raise what made an earlier one fail.
 
-    def begin(self) -> str:
-        """Open the upload if that is still to be done, and return its id."""
+        Args:
+            body: its bytes, which must not change before it has arrived.
+            checksum: their ``upload_sum``.
+            ended: called once it has arrived or failed, on the transport's thread. Where this method raises it is not
+                called.
+        """
+        self._send(
+            lambda upload_id, number: self._dialect.upload_part(self._key, upload_id, number, body, checksum), ended
+        )
+
+    def send_copy(self, source: ObjectInfo, start: int, stop: int) -> None:
+        """Have the server take the next part from the bytes ``[start, stop)`` of another object."""
+        self._send(
+            lambda upload_id, number: self._dialect.copy_part(source, self._key, upload_id, number, start, stop), None
+        )
+
+    def _send(self, part: Callable[[str, int], Operation[UploadedPart]], ended: Callable[[], None] | None) -> None:
+        self.wait_for_room(self._most_pending)
+        if self.count == self._dialect.most_parts:
+            uri = self._dialect.address(self._target_key)
+            raise StoreError(
+                f"write {uri}: the object needs more than {self.count} parts; give open_writer its size_hint, or raise "
+                "StoreConfig.part_size_bytes and memory_budget_bytes",
+                operation="upload_part",
+                uri=uri,
+            )
+        self._dialect.prepare()  # A write may last longer than the credentials that it began with.
+        operation = part(self._begin(), self.count + 1)
+        self.count += 1
+        self._pending.add(operation)
+        operation.future.add_done_callback(partial(self._part_ended, operation, ended))
+        self._transport.submit((operation,), caller=self)
+
+    def wait_for_room(self, most_pending: int) -> None:
+        """Wait until fewer than so many parts are on their way; raise what made one fail."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._pending) < most_pending or self._failure is not None)
+            if self._failure is not None:
+                raise self._failure
+
+    def _begin(self) -> str:
         if self._upload_id is None:
             operation = self._dialect.begin_upload(self._key)
             self._transport.submit((operation,))
@@ -70,141 +139,84 @@ class PartUpload:
                 raise
         return self._upload_id
 
-    def prepare_part(self, body: memoryview) -> Operation[UploadedPart]:
-        """Make the next part's operation, to be handed to ``send``; raise what made an earlier part fail."""
-        if self._failure is not None:
-            raise self._failure
-        self._dialect.prepare()  # A write may last longer than the credentials that it began with.
-        upload_id = self.begin()
-        return self._count_in(self._dialect.upload_part(self._key, upload_id, self._count + 1, body))
-
-    def prepare_copy(self, source: ObjectInfo, start: int, stop: int) -> Operation[UploadedPart]:
-        """Make the next part's operation from a range of another object."""
-        upload_id = self.begin()
-        number = self._count + 1
-        return self._count_in(self._dialect.copy_part(source, self._key, upload_id, number, start, stop))
-
-    def _count_in(self, operation: Operation[UploadedPart]) -> Operation[UploadedPart]:
-        self._count += 1
-        return operation
-
-    def _settler(self, operation: Operation[UploadedPart]) -> Callable[[Future[UploadedPart]], None]:
-        def settle(done: Future[UploadedPart]) -> None:
-            error = done.exception()
+    def _part_ended(
+        self, part: Operation[UploadedPart], ended: Callable[[], None] | None, future: Future[UploadedPart]
+    ) -> None:
+        error = future.exception()
+        with self._changed:
             if error is None:
-                self._arrived.append(done.result())
+                self._arrived.append(future.result())
             elif self._failure is None:
                 self._failure = error
-            self._pending.discard(operation)
-
-        return settle
-
-    def send(self, part: Operation[UploadedPart]) -> None:
-        """Hand a prepared part to the transport."""
-        self._pending.add(part)
-        part.future.add_done_callback(self._settler(part))
-        self._transport.submit((part,), caller=self)
+            self._pending.discard(part)
+            if ended is not None:
+                ended()
+            self._changed.notify_all()
 
     def complete(self) -> ObjectInfo:
         """Wait for all parts and publish the object."""
-        wait([part.future for part in tuple(self._pending)])
-        # A future wakes its waiters before it calls back, so the last parts may still be about to be noted.
-        for part in tuple(self._pending):
-            self._settle_now(part)
-        if self._failure is not None:
-            raise self._failure
+        self.wait_for_room(1)
         self._dialect.prepare()
         parts = sorted({part.number: part for part in self._arrived}.values(), key=lambda part: part.number)
-        if self._key != self._target_key:
-            return self._complete_aside(parts)
-        completion = self._dialect.complete_upload(self._key, self.begin(), parts, condition=self._condition)
+        aside = self._key != self._target_key
+        condition = None if aside else self._condition
+        completion = self._dialect.complete_upload(self._key, self._begin(), parts, condition=condition)
+        self._made_aside = aside
         info = self._transport.run(completion)
         self._upload_id = None
+        if aside:
+            publication = self._dialect.compose_objects([info], self._target_key, condition=self._condition)
+            info = self._transport.run(publication)
+            remove_temporaries(self._transport, self._dialect, [self._key])
         return info
-
-    def _complete_aside(self, parts: list[UploadedPart]) -> ObjectInfo:
-        """Publish by way of the temporary key; where that fails, ``abort`` removes what is there."""
-        completion = self._dialect.complete_upload(self._key, self.begin(), parts, condition=None)
-        self._made_aside = True
-        made = self._transport.run(completion)
-        self._upload_id = None
-        publication = self._dialect.compose_objects([made], self._target_key, condition=self._condition)
-        info = self._transport.run(publication)
-        remove_temporaries(self._transport, self._dialect, [self._key])
-        return info
-
-    def _settle_now(self, operation: Operation[UploadedPart]) -> None:
-        error = operation.future.exception()
-        if error is None:
-            self._arrived.append(operation.future.result())
-        elif self._failure is None:
-            self._failure = error
 
     def abort(self) -> None:
-        """Cut the parts on their way, wait until they are, and abort: one that arrives later would stay for ever."""
-        pending = tuple(self._pending)
-        self._transport.drop(pending)
+        """Give the upload up: cut its parts, and have the server drop those that it has.
+
+        It waits for the server for some seconds, and raises nothing: what made the caller give up matters more. Where
+        the server does not answer, the abort is tried on by itself and a warning is logged.
+        """
+        pending = self.cut()
         wait([part.future for part in pending], timeout=_CUT_TIMEOUT_S)
         upload_id, self._upload_id = self._upload_id, None
-        if upload_id is None and not self._made_aside:
-            return
-        self._dialect.prepare()
-        try:
-            if upload_id is not None:
-                # A part that was cut after its last byte may be stored after the abort; a second abort removes it then.
-                # Source: S3 API Reference, AbortMultipartUpload.
-                for _ in range(2 if pending else 1):
-                    self._transport.run(self._dialect.abort_upload(self._key, upload_id))
-        finally:
-            if self._made_aside:
-                remove_temporaries(self._transport, self._dialect, [self._key])
-
-    def abort_soon(self) -> None:
-        """Cut the parts and have the abort sent, without waiting for either."""
-        self._transport.drop(tuple(self._pending))
-        upload_id, self._upload_id = self._upload_id, None
         if upload_id is not None:
-            self._transport.submit((self._dialect.abort_upload(self._key, upload_id),))
+            # A part that was cut after its last byte may be stored after the abort; a second abort removes it then.
+            # Source: S3 API Reference, AbortMultipartUpload.
+            for _ in range(2 if pending else 1):
+                if not self._abort_on_the_server(upload_id):
+                    break
+        if self._made_aside:
+            remove_temporaries(self._transport, self._dialect, [self._key])
 
+    def cut(self) -> tuple[Operation[UploadedPart], ...]:
+        """Cut the parts that are on their way, without waiting for that, and return them."""
+        pending = tuple(self._pending)
+        self._transport.drop(pending)
+        return pending
 
-def write_from_memory(
-    transport: Transport,
-    dialect: Dialect,
-    key: str,
-    data: memoryview,
-    *,
-    condition: Condition | None,
-    part_bytes: int,
-) -> ObjectInfo:
-    """Write an object straight from the caller's memory, which must not change meanwhile; in parts above one part.
+    def abort_soon(self) -> list[Future[Any]]:
+        """Cut the parts and have the abort sent, without waiting for either; return what may be waited for."""
+        self.cut()
+        upload_id, self._upload_id = self._upload_id, None
+        if upload_id is None:
+            return []
+        abort = self._dialect.abort_upload(self._key, upload_id)
+        self._transport.submit((abort,))
+        return [abort.future]
 
-    Atomic like a writer's: on any failure, an interrupt too, the upload is aborted.
-    """
-    if len(data) <= part_bytes:
-        return transport.run(dialect.put_object(key, data, condition=condition))
-    # In whole MiB, large enough for the provider's bound on the number of parts.
-    least_bytes = -(-len(data) // dialect.most_parts)
-    part_bytes = max(part_bytes, -(-least_bytes // MIB) * MIB)
-    upload = PartUpload(transport, dialect, key, condition)
-    try:
-        for start in range(0, len(data), part_bytes):
-            upload.send(upload.prepare_part(data[start : start + part_bytes]))
-        return upload.complete()
-    except BaseException:
-        upload.abort()
-        raise
-
-
-def copy_in_parts(
-    transport: Transport, dialect: Dialect, source: ObjectInfo, target_key: str, *, part_bytes: int
-) -> ObjectInfo:
-    """Copy an object that is too large for one request, part by part, on the server's side."""
-    part_bytes = max(part_bytes, -(-source.size_bytes // dialect.most_parts))
-    upload = PartUpload(transport, dialect, target_key)
-    try:
-        for start in range(0, source.size_bytes, part_bytes):
-            upload.send(upload.prepare_copy(source, start, min(start + part_bytes, source.size_bytes)))
-        return upload.complete()
-    except BaseException:
-        upload.abort()
-        raise
+    def _abort_on_the_server(self, upload_id: str) -> bool:
+        """Have the upload aborted; return whether it is, as far as is known now."""
+        abort = self._dialect.abort_upload(self._key, upload_id)
+        try:
+            self._dialect.prepare()
+            self._transport.submit((abort,))
+            others_are_late = any(not late.future.done() for late in tuple(_late_aborts))
+            wait([abort.future], timeout=0 if others_are_late else _ABORT_PATIENCE_S)
+            if not abort.future.done():
+                _late_aborts.add(abort)
+                raise TimeoutError("the server has not answered yet; it is asked on")
+            abort.future.result()
+        except Exception as error:  # noqa: BLE001  # what made the caller give up matters more
+            _log.warning("%s: the open upload %s could not be aborted: %s", abort.uri, upload_id, error)
+            return False
+        return True

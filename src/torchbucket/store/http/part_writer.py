@@ -13,6 +13,7 @@ from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.part_buffers import PartBuffers
 from torchbucket.store.http.part_upload import PartUpload
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.transport import Transport
 
 __all__ = ["PartWriter", "abort_open_writers", "part_size_bytes"]
@@ -59,7 +60,7 @@ class PartWriter(BaseWriter):
         self._first_bytes = first_bytes
         self._buffer: bytearray | None = None
         self._filled = 0
-        self._upload = PartUpload(transport, dialect, key, condition)
+        self._upload = PartUpload(transport, dialect, key, condition, most_pending=dialect.most_parts)
         self._pid = os.getpid()
         self._left = False
         buffers.enter()
@@ -94,20 +95,21 @@ class PartWriter(BaseWriter):
         buffer, filled, self._buffer = self._buffer, self._filled, None
         assert buffer is not None
         buffers = self._buffers
-        try:
-            operation = self._upload.prepare_part(memoryview(buffer)[:filled])
-        except BaseException:
-            buffers.give_back(buffer, sent=False)
-            raise
+        body = Body((memoryview(buffer)[:filled],))
         buffers.sending()
-        operation.future.add_done_callback(lambda _: buffers.give_back(buffer, sent=True))
-        self._upload.send(operation)
+        try:
+            checksum = self._dialect.upload_sum.of(body.pieces)
+            self._upload.send(body, checksum, lambda: buffers.give_back(buffer, sent=True))
+        except BaseException:
+            buffers.give_back(buffer, sent=True)
+            raise
 
     def _publish(self) -> ObjectInfo:
         self._check_process()
-        if not self._upload.begun:
-            body = memoryview(self._buffer or b"")[: self._filled]
-            info = self._transport.run(self._dialect.put_object(self._key, body, condition=self._condition))
+        if not self._upload.count:
+            body = Body((memoryview(self._buffer or b"")[: self._filled],))
+            checksum = self._dialect.upload_sum.of(body.pieces)
+            info = self._transport.run(self._dialect.put_object(self._key, body, checksum, condition=self._condition))
         else:
             if self._buffer is not None:
                 self._send()

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.uploads import UploadedPart
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Request
 
 __all__ = ["Requests"]
@@ -33,7 +34,7 @@ class Requests(Protocol):
         """Ask for an object's description in headers, and for its checksum where that is not told anyway."""
         ...
 
-    def put_request(self, key: str, body: memoryview, checksum: str, *, condition: Condition | None) -> Request:
+    def put_request(self, key: str, body: Body, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
         ...
 
@@ -49,7 +50,7 @@ class Requests(Protocol):
         """Open an upload."""
         ...
 
-    def part_request(self, key: str, upload_id: str, number: int, body: memoryview, checksum: str) -> Request:
+    def part_request(self, key: str, upload_id: str, number: int, body: Body, checksum: str) -> Request:
         """Send one part."""
         ...
 

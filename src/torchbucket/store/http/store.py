@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import StoreConfig
 from torchbucket.errors import UnsupportedError
-from torchbucket.store.arguments import byte_view, check_key
+from torchbucket.store.arguments import Bytes, byte_view, check_key
 from torchbucket.store.base import BaseStore
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.forking import renew_after_fork
@@ -18,9 +18,9 @@ from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.large_read import LargeRead
 from torchbucket.store.http.page_request import PageRequest
 from torchbucket.store.http.part_buffers import PartBuffers
-from torchbucket.store.http.part_upload import copy_in_parts, write_from_memory
 from torchbucket.store.http.part_writer import PartWriter, abort_open_writers
 from torchbucket.store.http.range_read import RangeRead
+from torchbucket.store.http.whole_write import copy_in_parts, write_from_memory
 from torchbucket.store.list_page import infos_of, wrong_listing
 from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
 from torchbucket.store.transport.operation import Operation
@@ -31,9 +31,6 @@ from torchbucket.uri import key_bytes
 __all__ = ["HttpStore"]
 
 T = TypeVar("T")
-
-# Parts of a copy carry no bytes through this process, so they are large. Source: few requests; S3 allows 5 GiB.
-_COPY_PART_BYTES: Final = 512 * MIB
 
 
 class HttpStore(BaseStore):
@@ -136,15 +133,10 @@ class HttpStore(BaseStore):
             first_bytes=self._config.part_size_bytes,
         )
 
-    def write(
-        self,
-        key: str,
-        data: bytes | bytearray | memoryview,
-        *,
-        if_absent: bool = False,
-        if_version: str | None = None,
+    def write_from(
+        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
     ) -> ObjectInfo:
-        """Write an object from memory, without a copy of it; do not change ``data`` meanwhile."""
+        """Write an object from memory, without a copy of it."""
         check_key(key)
         condition = condition_of(if_absent, if_version)
         self._dialect.prepare()
@@ -152,9 +144,10 @@ class HttpStore(BaseStore):
             self._transport,
             self._dialect,
             key,
-            byte_view(data),
+            [byte_view(piece) for piece in pieces],
             condition=condition,
             part_bytes=self._config.part_size_bytes,
+            most_pending=2 * self._config.concurrency,
         )
 
     def delete(self, key: str, *, if_version: str | None = None) -> None:
@@ -169,7 +162,7 @@ class HttpStore(BaseStore):
         source = self.head(source_key)
         if source.size_bytes <= self._dialect.largest_copy_bytes:
             return self._ask(self._dialect.copy_object(source, target_key))
-        return copy_in_parts(self._transport, self._dialect, source, target_key, part_bytes=_COPY_PART_BYTES)
+        return copy_in_parts(self._transport, self._dialect, source, target_key)
 
     def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
         """Join objects into one on the server's side."""

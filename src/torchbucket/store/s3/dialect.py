@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from torchbucket.config import StoreConfig
+from torchbucket.config import MIB, StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.uploads import UploadedPart
@@ -29,6 +29,7 @@ class S3Dialect(Dialect):
     """
 
     largest_copy_bytes = 5 * _GIB
+    least_part_bytes = 5 * MIB
     largest_part_bytes = 5 * _GIB
     most_parts = 10_000
     conditional_uploads = True

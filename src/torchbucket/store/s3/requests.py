@@ -13,6 +13,7 @@ from torchbucket.store.http.uploads import UploadedPart, completion, sum_of_part
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3.access import Access
 from torchbucket.store.s3.sigv4 import EMPTY_SHA256, UNSIGNED_PAYLOAD, Signer, canonical_query
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Request
 
 __all__ = ["S3Requests"]
@@ -87,7 +88,7 @@ class S3Requests:
         """Ask whether the bucket is there."""
         return self.request("HEAD", "")
 
-    def put_request(self, key: str, body: memoryview, checksum: str, *, condition: Condition | None) -> Request:
+    def put_request(self, key: str, body: Body, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
         headers = {self._sum_header: checksum, **self._encryption, **_condition_headers(condition)}
         return self.request("PUT", key, headers=headers, body=body, once=condition is not None and not body)
@@ -116,7 +117,7 @@ class S3Requests:
         sums = {"x-amz-checksum-algorithm": self._upload_sum.name.upper(), **_OF_OBJECT}
         return self.request("POST", key, query={"uploads": ""}, headers={**sums, **self._encryption}, body=b"")
 
-    def part_request(self, key: str, upload_id: str, number: int, body: memoryview, checksum: str) -> Request:
+    def part_request(self, key: str, upload_id: str, number: int, body: Body, checksum: str) -> Request:
         """Send one part."""
         query = {"partNumber": str(number), "uploadId": upload_id}
         return self.request("PUT", key, query=query, headers={self._sum_header: checksum}, body=body)
@@ -170,7 +171,7 @@ class S3Requests:
         *,
         query: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
-        body: bytes | memoryview | None = None,
+        body: bytes | Body | None = None,
         once: bool = False,
     ) -> Request:
         """Build and sign one request; a key of "" means the bucket."""

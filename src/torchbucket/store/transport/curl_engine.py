@@ -20,6 +20,7 @@ import pycurl
 
 from torchbucket.config import StoreConfig
 from torchbucket.store.transport.bandwidth import Bandwidth
+from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.certificates import trusted_certificates
 from torchbucket.store.transport.curl_failures import curl_failure
 from torchbucket.store.transport.engine import Attempt, Events
@@ -230,10 +231,9 @@ class CurlEngine:
                 setopt(pycurl.UPLOAD, 1)
                 setopt(pycurl.UPLOAD_BUFFERSIZE, self._send_bytes)
                 setopt(pycurl.INFILESIZE_LARGE, len(request.body))
-                setopt(
-                    pycurl.READFUNCTION,
-                    attempt.read_body if self._bandwidth is None else _counted_body(attempt, self._bandwidth),
-                )
+                body = Body((memoryview(request.body),)) if isinstance(request.body, bytes) else request.body
+                read = body.reader()
+                setopt(pycurl.READFUNCTION, read if self._bandwidth is None else _counted_reader(read, self._bandwidth))
                 # No seek function: libcurl would repeat by itself a request that got no answer on a reused connection,
                 # and hide that it may have been done twice. Without one it fails, and the operation judges.
             setopt(pycurl.CUSTOMREQUEST, request.method)
@@ -285,11 +285,13 @@ def _counted(sink: Sink, bandwidth: Bandwidth) -> Sink:
     return take
 
 
-def _counted_body(attempt: Attempt, bandwidth: Bandwidth) -> Callable[[int], memoryview]:
-    """An attempt's ``read_body`` that counts what it gives."""
+def _counted_reader(
+    read: Callable[[int], bytes | memoryview], bandwidth: Bandwidth
+) -> Callable[[int], bytes | memoryview]:
+    """A body's reader that counts what it gives."""
 
-    def give(most_bytes: int) -> memoryview:
-        piece = attempt.read_body(most_bytes)
+    def give(most_bytes: int) -> bytes | memoryview:
+        piece = read(most_bytes)
         bandwidth.spend(len(piece))
         return piece
 

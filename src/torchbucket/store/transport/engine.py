@@ -19,7 +19,6 @@ class Attempt:
     """A request on the way, and what has arrived of its answer."""
 
     __slots__ = (
-        "body_position",
         "hedge",
         "lines",
         "moved_bytes",
@@ -35,18 +34,10 @@ class Attempt:
         self.request = request
         self.lines: list[bytes] = []
         self.started_s = time.monotonic()
-        self.body_position = 0
         self.over = False
         self.hedge = False  # whether it is the second request for what another asks for
         self.moved_bytes = -1  # what had arrived when the attempt was last seen to move,
         self.moved_s = self.started_s  # and when that was
-
-    def read_body(self, most_bytes: int) -> memoryview:
-        """Give the engine the next piece of the request's body; it copies the piece at once."""
-        position = self.body_position
-        piece = memoryview(self.request.body or b"")[position : position + most_bytes]
-        self.body_position = position + len(piece)
-        return piece
 
 
 class Engine(Protocol):

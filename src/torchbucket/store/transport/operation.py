@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from torchbucket.errors import StoreError, TransportError
+from torchbucket.store.transport.body import Body
 
 __all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink", "StoreFuture"]
 
@@ -27,7 +28,7 @@ class Request:
         method: such as ``GET``.
         url: complete and encoded.
         headers: lines as they are sent.
-        body: None where the method has none.
+        body: None where the method has none; a document in ``bytes``, an object's content in a ``Body``.
         once: must not be repeated behind the operation's back. libcurl does repeat a request that got no answer on a
             connection used before, if it has no body to send again; this one gets a connection of its own.
     """
@@ -35,7 +36,7 @@ class Request:
     method: str
     url: str
     headers: list[str]
-    body: bytes | memoryview | None = None
+    body: bytes | Body | None = None
     once: bool = False
 
 

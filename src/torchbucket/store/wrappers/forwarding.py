@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from torchbucket.store.arguments import Bytes, byte_view
 from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
 from torchbucket.uri import key_bytes
 
@@ -96,19 +97,22 @@ class ForwardingStore:
         )
         return _ForwardingWriter(self, writer)
 
-    def write(
-        self,
-        key: str,
-        data: bytes | bytearray | memoryview,
-        *,
-        if_absent: bool = False,
-        if_version: str | None = None,
-    ) -> ObjectInfo:
+    def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
         """Write a whole object; see the protocol."""
         return self._call(
             "write",
             lambda: self._inner.write(key, data, if_absent=if_absent, if_version=if_version),
-            sent_bytes=memoryview(data).nbytes,
+            sent_bytes=len(byte_view(data)),
+        )
+
+    def write_from(
+        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
+    ) -> ObjectInfo:
+        """Write a whole object from pieces of memory; see the protocol."""
+        return self._call(
+            "write_from",
+            lambda: self._inner.write_from(key, pieces, if_absent=if_absent, if_version=if_version),
+            sent_bytes=sum(len(byte_view(piece)) for piece in pieces),
         )
 
     def delete(self, key: str, *, if_version: str | None = None) -> None:
@@ -162,7 +166,7 @@ class _ForwardingWriter:
         self._inner = inner
 
     def write(self, data: bytes | bytearray | memoryview, /) -> int:
-        return self._call("writer.write", lambda: self._inner.write(data), sent_bytes=memoryview(data).nbytes)
+        return self._call("writer.write", lambda: self._inner.write(data), sent_bytes=len(byte_view(data)))
 
     def close(self) -> ObjectInfo:
         return self._call("writer.close", self._inner.close)
