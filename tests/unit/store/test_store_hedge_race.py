@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 import pytest
@@ -36,6 +37,7 @@ class Moved:
     def __init__(self) -> None:
         self.attempts: list[Attempt] = []
         self.bytes: dict[Attempt, int] = {}
+        self.connecting_s: dict[Attempt, float] = {}  # how long each connection takes; inf for one that is not made
 
     @property
     def busy(self) -> int:
@@ -47,12 +49,19 @@ class Moved:
     def received_bytes(self, attempt: Attempt) -> int:
         return self.bytes.get(attempt, 0)
 
+    def sent_s(self, attempt: Attempt) -> float | None:
+        sent_s = attempt.started_s + self.connecting_s.get(attempt, 0.0)
+        return None if sent_s == math.inf else sent_s
+
+    def answered_s(self, attempt: Attempt) -> float | None:
+        return attempt.started_s + 0.5 if attempt.lines else None
+
 
 class Track:
     """One read with two requests on the way."""
 
-    def __init__(self, *, begun: bool = True) -> None:
-        policy = HedgePolicy(1.0)
+    def __init__(self, *, begun: bool = True, share: float = 1.0) -> None:
+        self.policy = policy = HedgePolicy(share)
         for _ in range(100):
             policy.learn(0.02)
         self.cut: list[Attempt] = []
@@ -82,6 +91,7 @@ def again() -> Again:
 
 def test_only_a_late_read_has_a_twin_and_only_one() -> None:
     track = Track()
+    track.second.lines.extend(GOOD)
     assert track.hedges.late(track.first.started_s + 2, strained=False) == []
     assert track.second.hedge
     assert track.twin.deadline_s == track.read.deadline_s
@@ -98,8 +108,93 @@ def test_no_twin_where_the_service_is_strained_or_the_read_given_up() -> None:
     for strained, dropped in ((True, False), (False, True)):
         attempt = Attempt(Read(), REQUEST)
         attempt.operation.dropped = dropped
+        track.second.lines.extend(GOOD)
         track.hedges.began(attempt)
         assert track.hedges.late(attempt.started_s + 9, strained=strained) == []
+        attempt.over = True
+
+
+def begun(track: Track, connecting_s: float = 0.0) -> Attempt:
+    attempt = Attempt(Read(), REQUEST)
+    track.engine.connecting_s[attempt] = connecting_s
+    track.hedges.began(attempt)
+    return attempt
+
+
+def twins(track: Track, attempt: Attempt, after_s: float, *, strained: bool = False) -> int:
+    track.second.lines.extend(GOOD)
+    return len(track.hedges.late(attempt.started_s + after_s, strained=strained))
+
+
+def test_the_time_that_a_connection_takes_is_no_lateness() -> None:
+    track = Track()
+    attempt = begun(track, connecting_s=math.inf)
+    assert twins(track, attempt, 1.0) == 0
+    track.engine.connecting_s[attempt] = 1.2
+    assert twins(track, attempt, 1.21) == 0
+    assert cast("float", track.hedges.next_s()) < attempt.started_s + 1.23  # It is looked at again, in time.
+    assert twins(track, attempt, 1.225) == 0
+    assert twins(track, attempt, 1.235) == 1
+
+
+def test_the_time_that_a_connection_takes_is_not_learned() -> None:
+    track = Track()
+    known_s = track.policy.late_after_s
+    for _ in range(300):
+        attempt = begun(track, connecting_s=0.48)
+        attempt.lines.extend(GOOD)
+        attempt.over = True
+        track.hedges.learn(attempt)
+    assert track.policy.late_after_s == pytest.approx(known_s)
+
+
+def test_a_late_read_waits_for_the_account_to_allow_a_second_request() -> None:
+    track = Track(share=0.05)
+    while track.policy.take():
+        pass
+    attempt = begun(track)
+    assert twins(track, attempt, 0.1) == 0
+    for _ in range(20):
+        track.policy.learn(0.02)
+    assert twins(track, attempt, 0.2) == 1
+
+
+def test_a_late_read_waits_for_the_service_to_grant_requests_again() -> None:
+    track = Track()
+    attempt = begun(track)
+    assert twins(track, attempt, 0.1, strained=True) == 0
+    assert twins(track, attempt, 0.2) == 1
+
+
+def test_a_second_request_that_is_late_is_replaced_by_a_third() -> None:
+    track = Track()
+    assert track.hedges.late(track.second.started_s + 0.02, strained=False) == []
+    [third_twin] = track.hedges.late(track.second.started_s + 0.04, strained=False)
+    assert track.cut == [track.second]
+    assert track.twin.dropped
+    third = Attempt(third_twin, REQUEST)
+    track.hedges.began(third)
+    assert third.hedge
+    assert track.hedges.owner(third_twin) is track.read
+    assert track.hedges.late(third.started_s + 0.055, strained=False) == []
+    assert len(track.hedges.late(third.started_s + 0.065, strained=False)) == 1
+    assert track.cut == [track.second, third]
+
+
+def test_a_third_request_brings_the_result() -> None:
+    track = Track()
+    [third_twin] = track.hedges.late(track.second.started_s + 0.04, strained=False)
+    third = Attempt(third_twin, REQUEST)
+    track.hedges.began(third)
+    assert track.ended(third, "bytes") == (track.read, "bytes", None)
+    assert track.cut == [track.second, track.first]
+
+
+def test_a_second_request_that_is_all_there_is_left_is_not_replaced() -> None:
+    track = Track()
+    assert track.ended(track.first, failure=again()) is None
+    assert track.hedges.late(track.second.started_s + 0.04, strained=False) == []
+    assert track.cut == []
 
 
 @pytest.mark.parametrize(

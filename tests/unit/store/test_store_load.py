@@ -129,8 +129,6 @@ def test_an_outage_leaves_a_tenth_of_the_rate_and_recovers() -> None:
 
 def test_late_is_told_by_what_was_seen_lately() -> None:
     policy = HedgePolicy(0.05)
-    for _ in range(19):
-        policy.learn(0.02)
     assert policy.late_after_s is None
     for _ in range(300):
         policy.learn(0.02)
@@ -138,6 +136,16 @@ def test_late_is_told_by_what_was_seen_lately() -> None:
     for _ in range(300):
         policy.learn(0.1)
     assert policy.late_after_s == pytest.approx(0.15)
+
+
+def test_the_fewer_reads_are_known_the_later_is_late() -> None:
+    policy = HedgePolicy(0.05)
+    late_s = []
+    for _ in range(20):
+        policy.learn(0.02)
+        late_s.append(policy.late_after_s)
+    assert (late_s[0], late_s[3], late_s[-1]) == (pytest.approx(0.6), pytest.approx(0.15), pytest.approx(0.03, rel=0.2))
+    assert late_s == sorted(late_s, key=lambda value: -(value or 0))
 
 
 def test_one_slow_read_in_a_hundred_does_not_change_what_is_late() -> None:

@@ -26,6 +26,7 @@ from torchbucket.store.transport.curl_failures import curl_failure
 from torchbucket.store.transport.engine import Attempt, Events
 from torchbucket.store.transport.operation import Sink
 from torchbucket.store.transport.request_record import RequestRecord
+from torchbucket.store.transport.rounds import Rounds
 
 __all__ = ["CurlEngine"]
 
@@ -55,6 +56,7 @@ class CurlEngine:
         # Every handle, so that a forked child can keep all of them from being destroyed.
         self._handles: list[pycurl.Curl] = []
         self._timer_s: float | None = None
+        self._rounds = Rounds()
         cap = config.bandwidth_bytes_per_s
         self._bandwidth = Bandwidth(cap) if cap is not None else None
         self._receive_bytes, self._send_bytes = _RECEIVE_BUFFER_BYTES, _SEND_BUFFER_BYTES
@@ -103,7 +105,10 @@ class CurlEngine:
         if pause_s > 0:
             # Sockets that are ready wait, and what they would bring waits with the sender.
             return self._alarm.select(pause_s if timeout_s is None else min(pause_s, timeout_s))
-        return self._selector.select(timeout_s)
+        asked_s = time.monotonic()
+        events = self._selector.select(timeout_s)
+        self._rounds.note(asked_s, time.monotonic())
+        return events
 
     def take(self, events: Events) -> None:
         if self._bandwidth is not None:
@@ -167,8 +172,14 @@ class CurlEngine:
             self._set_common(curl)
         self._free.append(curl)
 
-    def first_byte_s(self, attempt: Attempt) -> float:
-        return float(self._curls[attempt].getinfo(pycurl.STARTTRANSFER_TIME))
+    def sent_s(self, attempt: Attempt) -> float | None:
+        # After name look-up, connection and TLS handshake; next to nothing on a connection that was there.
+        after_s = self._curls[attempt].getinfo(pycurl.PRETRANSFER_TIME)
+        return attempt.started_s + after_s if after_s else None
+
+    def answered_s(self, attempt: Attempt) -> float | None:
+        after_s = self._curls[attempt].getinfo(pycurl.STARTTRANSFER_TIME)
+        return self._rounds.came_s(attempt.started_s + after_s) if after_s else None
 
     def received_bytes(self, attempt: Attempt) -> int:
         return int(self._curls[attempt].getinfo(pycurl.SIZE_DOWNLOAD_T))

@@ -85,8 +85,12 @@ class Engine(Protocol):
         """Describe an attempt that is over and not yet at rest; ``cut``, because another one is in its place."""
         ...
 
-    def first_byte_s(self, attempt: Attempt) -> float:
-        """How long the first byte of the answer took, in seconds; 0 where none came."""
+    def sent_s(self, attempt: Attempt) -> float | None:
+        """When the request was sent, on the monotonic clock; None while its connection is being made."""
+        ...
+
+    def answered_s(self, attempt: Attempt) -> float | None:
+        """When the answer's first byte came, less what the loop was late to notice it; None while none has."""
         ...
 
     def received_bytes(self, attempt: Attempt) -> int:

@@ -24,6 +24,9 @@ _log = logging.getLogger("torchbucket.transport")
 
 # Bodies are looked at for a stand-still once in so long, an eighth of the shortest that counts.
 _LOOK_S: Final = 0.25
+# So often those are looked at again that are late but could not be asked for again yet. Source: chosen; a fifth of the
+# shortest time that counts as late.
+_RECHECK_S: Final = 0.005
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +39,7 @@ class _Race:
         first: the operation's own request, or None when it is over.
         second: the twin's, or None before it begins.
         failure: of the first, while the second is on its way.
+        patience: how many times as long as any other read the second may take before it is late.
     """
 
     operation: HedgedOperation[Any]
@@ -43,6 +47,7 @@ class _Race:
     first: Attempt | None
     second: Attempt | None = None
     failure: Again | None = None
+    patience: int = 1
 
 
 class Hedges:
@@ -59,6 +64,8 @@ class Hedges:
         self._engine = engine
         self._cut = cut
         self._unanswered: deque[Attempt] = deque()  # in the order of their beginning
+        self._overdue: list[Attempt] = []  # of those, the ones that would be late, had they been sent at once
+        self._recheck_s = 0.0
         # Each race under both its operations: the one whose result it brings and the twin.
         self._races: dict[Operation[Any], _Race] = {}
         self._look_s: float | None = None
@@ -71,10 +78,9 @@ class Hedges:
             return
         if self._look_s is None:
             self._look_s = attempt.started_s + _LOOK_S
+        self._unanswered.append(attempt)
         race = self._races.get(operation)
-        if race is None:
-            self._unanswered.append(attempt)
-        else:
+        if race is not None:
             race.second = attempt
             attempt.hedge = True
 
@@ -86,37 +92,60 @@ class Hedges:
     def next_s(self) -> float | None:
         """When a read may be late, or is to be looked at; ``due`` tells whether that is over."""
         unanswered = self._unanswered
-        while unanswered and (unanswered[0].over or unanswered[0].lines):
+        while unanswered and _is_answered(unanswered[0]):
             unanswered.popleft()
-        next_s = self._look_s
+        moments_s = [self._look_s] if self._look_s is not None else []
         late_after_s = self._policy.late_after_s
-        if unanswered and late_after_s is not None:
-            late_s = unanswered[0].started_s + late_after_s
-            if next_s is None or late_s < next_s:
-                next_s = late_s
-        self._next_s = next_s
-        return next_s
+        if late_after_s is not None:
+            if unanswered:
+                moments_s.append(unanswered[0].started_s + late_after_s)
+            if self._overdue:
+                moments_s.append(self._recheck_s)
+        self._next_s = min(moments_s, default=None)
+        return self._next_s
 
     def due(self, now_s: float) -> bool:
         """Whether there is anything to do: a race that may be decided, a read that may be late or not moving."""
         return bool(self._races) or (self._next_s is not None and now_s >= self._next_s)
 
     def late(self, now_s: float, *, strained: bool) -> list[Operation[Any]]:
-        """Return the twins to begin, for reads whose first byte is late by now; none where the service is strained."""
+        """Return the twins to begin, for reads whose first byte is late by now.
+
+        The time that a connection took to make does not count. A late read that may not be asked for again, since the
+        service is strained or the account used up, waits for its turn. A second request that is late as well is
+        replaced by another, which may take twice as long: where one request in a hundred is slow, so is one second
+        request in a hundred.
+        """
         twins: list[Operation[Any]] = []
         late_after_s = self._policy.late_after_s
         if late_after_s is None:
             return twins
-        unanswered = self._unanswered
-        while unanswered:
-            attempt = unanswered[0]
-            if not (attempt.over or attempt.lines):
-                if now_s - attempt.started_s < late_after_s:
-                    break
-                twin = self._twin(attempt, strained=strained)
-                if twin is not None:
-                    twins.append(twin)
-            unanswered.popleft()
+        unanswered, waiting = self._unanswered, len(self._overdue)
+        while unanswered and (_is_answered(unanswered[0]) or now_s - unanswered[0].started_s >= late_after_s):
+            self._overdue.append(unanswered.popleft())
+        if len(self._overdue) == waiting and now_s < self._recheck_s:
+            return twins
+        overdue, self._overdue = self._overdue, []
+        barred = strained
+        for attempt in overdue:
+            if _is_answered(attempt) or attempt.operation.dropped:
+                continue
+            sent_s = self._engine.sent_s(attempt)
+            race = self._races.get(attempt.operation)
+            patience_s = late_after_s * (1 if race is None else race.patience)
+            if barred or sent_s is None or now_s - sent_s < patience_s:
+                self._overdue.append(attempt)
+                continue
+            twin = self._made_twin(attempt)
+            if twin is None:
+                continue
+            if self._policy.take():
+                self._race(attempt, twin)
+                twins.append(twin)
+            else:
+                barred = True
+                self._overdue.append(attempt)
+        self._recheck_s = now_s + _RECHECK_S
         return twins
 
     def stalled(self, now_s: float) -> list[Attempt]:
@@ -209,15 +238,18 @@ class Hedges:
     def learn(self, attempt: Attempt, now_s: float | None = None) -> None:
         """Note how long a read's first byte took, or where it has not come, that it has not by now."""
         if isinstance(attempt.operation, HedgedOperation):
-            took_s = self._engine.first_byte_s(attempt) if now_s is None else now_s - attempt.started_s
-            if took_s > 0:
-                self._policy.learn(took_s)
+            sent_s = self._engine.sent_s(attempt)
+            answered_s = self._engine.answered_s(attempt) if now_s is None else now_s
+            if sent_s is not None and answered_s is not None:
+                self._policy.learn(max(0.0, answered_s - sent_s))
 
-    def _twin(self, attempt: Attempt, *, strained: bool) -> Operation[Any] | None:
-        operation = attempt.operation
+    def _made_twin(self, attempt: Attempt) -> Operation[Any] | None:
+        """Make another operation for what an attempt asks for, if that can be."""
+        race = self._races.get(attempt.operation)
+        if race is not None and race.first is None:
+            return None  # The second request is all that is left of the race.
+        operation = self.owner(attempt.operation)
         assert isinstance(operation, HedgedOperation)
-        if strained or operation.dropped or operation in self._races or not self._policy.take():
-            return None
         try:
             twin: Operation[Any] | None = operation.twin()
         except Exception:  # noqa: BLE001  # the first request goes on; this must not end the loop
@@ -226,8 +258,25 @@ class Hedges:
         if twin is not None:
             twin.deadline_s = operation.deadline_s
             twin.begun = True  # Nobody waits for its future.
-            self._races[operation] = self._races[twin] = _Race(operation, twin, attempt)
         return twin
+
+    def _race(self, attempt: Attempt, twin: Operation[Any]) -> None:
+        """Have a twin race a late request; where that is a twin's own, it takes the place of it."""
+        race = self._races.get(attempt.operation)
+        if race is None:
+            operation = attempt.operation
+            assert isinstance(operation, HedgedOperation)
+            self._races[operation] = self._races[twin] = _Race(operation, twin, attempt)
+            return
+        del self._races[race.twin]
+        race.twin.dropped = True
+        self._races[twin], race.twin, race.second = race, twin, None
+        race.patience *= 2
+        self._cut(attempt)
+
+
+def _is_answered(attempt: Attempt) -> bool:
+    return attempt.over or bool(attempt.lines)
 
 
 def _answers_well(attempt: Attempt) -> bool:

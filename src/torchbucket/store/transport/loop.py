@@ -160,13 +160,13 @@ class Loop:
 
     def _advance(self, events: Events) -> None:
         engine = self._engine
+        now_s = time.monotonic()  # What had come by now is served; what comes meanwhile is not known to be late.
         engine.take(events)
         while self._inbox:
             self._queue.add(*self._inbox.popleft())
         if self._search_dropped:
             self._search_dropped = False
             self._cut_dropped()
-        now_s = time.monotonic()
         while self._waiting and self._waiting[0][0] <= now_s:
             self._queue.add_first(heapq.heappop(self._waiting)[2])
         self._collect()
