@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import dataclasses
 from collections.abc import Callable, Iterator
 
 import certifi
@@ -13,7 +13,6 @@ from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import PermissionDeniedError, StoreError, TransportError
 from torchbucket.store import Read, Store, open_store
-from torchbucket.store.gcs import access as gcs_access
 
 Opened = Callable[..., Store]
 
@@ -94,9 +93,10 @@ def test_a_certificate_that_is_not_trusted_is_named(stores: Opened) -> None:
 
 def spoil(store: Store) -> None:
     """Have the store use a token that the server does not know, as if it had been revoked."""
-    access = store._dialect.requests._access  # type: ignore[attr-defined]  # nothing else can revoke it
-    access.prepare()
-    access._token = gcs_access._Token(("authorization: Bearer revoked",), time.time() - 600, time.time() + 3000, True)
+    renewed = store._dialect.requests._access._renewed  # type: ignore[attr-defined]  # nothing else can revoke it
+    renewed.prepare()
+    renewed._held = dataclasses.replace(renewed._held, value=("authorization: Bearer revoked",))
+    renewed._final_until_s = renewed._old_news_until_s = 0.0
 
 
 def test_a_revoked_token_is_replaced_under_way(stores: Opened) -> None:

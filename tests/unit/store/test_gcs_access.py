@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ from torchbucket.errors import ConfigError, PermissionDeniedError
 from torchbucket.store import open_store
 from torchbucket.store.gcs import access as gcs_access
 from torchbucket.store.gcs.access import GcsAccess
+from torchbucket.store.http import renewed_credentials
 
 HTTPS = "https://storage.example.com"
 VARIABLES = (
@@ -229,32 +229,62 @@ def test_google_auth_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -
         access().prepare()
 
 
-def test_a_token_is_renewed_before_it_ends(account: Callable[..., None], private_key: str) -> None:
+def settle() -> None:
+    """Wait for renewals that are under way."""
+    for thread in threading.enumerate():
+        if thread.name == "torchbucket-credentials":
+            thread.join(60)
+
+
+def test_a_token_is_renewed_before_it_ends(
+    account: Callable[..., None], server: TokenServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account()
+    one = access()
+    assert token_of(one) == "google-token-1"
+    now_s = time.time()
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 3600 - 250)
+    token_of(one)
+    assert server.granted == 1  # With more than 3:45 to live the metadata server would give the same one again.
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 3600 - 200)
+    token_of(one)
+    settle()
+    assert token_of(one) == "google-token-2"
+
+
+def test_a_token_that_comes_again_just_so_is_not_fetched_for_every_read(
+    account: Callable[..., None], private_key: str
+) -> None:
+    """The metadata server gives the token that it has while it has some minutes to live."""
     with TokenServer(lifetime_s=200) as server:
         account(token_uri=f"{server.url}/token")
         one = access()
-        assert [token_of(one), token_of(one)] == ["google-token-1", "google-token-2"]
+        for _ in range(100):
+            one.prepare()
+            one.lines()
+        settle()
+        assert server.granted == 1
 
 
 def test_a_renewal_that_fails_keeps_what_is_valid(
-    account: Callable[..., None], caplog: pytest.LogCaptureFixture
+    account: Callable[..., None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TokenServer(lifetime_s=200) as server:
         account(token_uri=f"{server.url}/token")
         one = access()
         assert token_of(one) == "google-token-1"
         server.fails = True
+        now_s = time.time()
+        monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 30)
         with caplog.at_level(logging.WARNING):
             assert token_of(one) == "google-token-1"
+            settle()
         assert "could not be renewed yet" in caplog.text
         asked = len(server.paths)
         assert token_of(one) == "google-token-1"
+        settle()
         assert len(server.paths) == asked  # Not again for a while.
-    with TokenServer(lifetime_s=1) as server:
-        account(token_uri=f"{server.url}/token")
-        one = access()
-        one.prepare()
-        server.fails = True
+        monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 195)
         with pytest.raises(PermissionDeniedError, match="give no access token"):
             one.prepare()
 
@@ -281,11 +311,11 @@ def test_a_refused_token_is_replaced_once(
     assert token_of(one) == "google-token-1"
     assert not one.refused()  # As fresh as this, another one would be refused as well.
     now_s = time.time()
-    monkeypatch.setattr(gcs_access.time, "time", lambda: now_s + 120)
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 120)
     assert one.refused()
     assert token_of(one) == "google-token-2"
     assert one.refused()  # On the way since before the renewal.
-    monkeypatch.setattr(gcs_access.time, "time", lambda: now_s + 130)
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 130)
     assert not one.refused()  # This one concerns the new token.
     assert token_of(one) == "google-token-2"
     assert server.granted == 2
@@ -299,10 +329,10 @@ def test_a_refused_token_that_cannot_be_replaced_is_final(
     one.prepare()
     server.fails = True
     now_s = time.time()
-    monkeypatch.setattr(gcs_access.time, "time", lambda: now_s + 120)
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 120)
     assert one.refused()
     for thread in threading.enumerate():
-        if thread.name == "torchbucket-token":
+        if thread.name == "torchbucket-credentials":
             thread.join(60)
     assert not one.refused()
 
@@ -324,8 +354,8 @@ def test_no_secret_is_shown(
     shown = repr(store) + repr(one) + repr(vars(one)) + caplog.text + repr(pickle.dumps(store))
     for secret in ("google-token-1", private_key.splitlines()[3]):
         assert secret not in shown
-    with pytest.raises(TypeError, match="does not cross"):
-        pickle.dumps(one._token)
+    with pytest.raises(TypeError, match="do not cross"):
+        pickle.dumps(one._renewed._held)
 
 
 def test_what_a_token_server_says_is_not_quoted(account: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,20 +377,16 @@ def test_what_a_token_server_says_is_not_quoted(account: Callable[..., None], mo
 
 
 def test_a_forked_child_keeps_the_token_and_finds_credentials_anew(
-    account: Callable[..., None], server: TokenServer
+    account: Callable[..., None], server: TokenServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account()
     one = access()
     one.prepare()
-    one._lock.acquire()  # As another thread of the parent might.
+    one._renewed._lock.acquire()  # As another thread of the parent might.
     one.renew()
     assert token_of(one) == "google-token-1"
-    one._token = gcs_access._Token(
-        one._token.lines,
-        0.0,
-        datetime.datetime.now().timestamp(),
-        False,  # type: ignore[union-attr]  # it is there
-    )
+    now_s = time.time()
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 3600)
     assert token_of(one) == "google-token-2"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PermissionDeniedError
+from torchbucket.store.http import renewed_credentials
 from torchbucket.store.s3.access import Access, Place, addressed
 from torchbucket.store.transport.certificates import trusted_certificates
 
@@ -97,6 +99,7 @@ def test_the_regions_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 def test_credentials_come_from_profile_and_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text("[work]\naws_access_key_id = FILE\naws_secret_access_key = s\n")
     access = Access("bucket", StoreConfig(profile="work"))
+    access.prepare()
     found = access.credentials()
     assert found is not None
     assert (found.access_key, found.token) == ("FILE", None)
@@ -104,7 +107,9 @@ def test_credentials_come_from_profile_and_environment(monkeypatch: pytest.Monke
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENV")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "t")
-    found = Access("bucket", StoreConfig()).credentials()
+    access = Access("bucket", StoreConfig())
+    access.prepare()
+    found = access.credentials()
     assert found is not None
     assert (found.access_key, found.token) == ("ENV", "t")
 
@@ -120,25 +125,34 @@ def test_refreshed_credentials_are_asked_for_again(monkeypatch: pytest.MonkeyPat
     )
     (tmp_path / "config").write_text(f"[profile p]\ncredential_process = sh {program}\n")
     access = Access("bucket", StoreConfig(profile="p"))
+    access.prepare()
     first = access.credentials()
     assert first is not None
     assert access.credentials() is first
-    monkeypatch.setattr("torchbucket.store.s3.access._RECHECK_S", 0.0)
+    now_s = time.time()
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 55)
+    access.prepare()  # They have ended, so these are waited for.
+    second = access.credentials()
     access.renew()
-    second, third = access.credentials(), access.credentials()
+    assert access.credentials() is second
+    monkeypatch.setattr(renewed_credentials.time, "time", lambda: now_s + 120)
+    access.prepare()
+    third = access.credentials()
     assert second is not None and third is not None
     assert len({first.access_key, second.access_key, third.access_key}) == 3
 
 
 def test_no_credentials_say_how_to_give_them() -> None:
     with pytest.raises(PermissionDeniedError, match=r"AWS_ACCESS_KEY_ID.*anonymous=True"):
-        Access("bucket", StoreConfig()).credentials()
-    assert Access("bucket", StoreConfig(anonymous=True)).credentials() is None
+        Access("bucket", StoreConfig()).prepare()
+    anonymous = Access("bucket", StoreConfig(anonymous=True))
+    anonymous.prepare()
+    assert anonymous.credentials() is None
 
 
 def test_a_profile_that_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match="'nobody' does not exist"):
-        Access("bucket", StoreConfig(profile="nobody")).credentials()
+        Access("bucket", StoreConfig(profile="nobody")).prepare()
 
 
 def test_the_certificates_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

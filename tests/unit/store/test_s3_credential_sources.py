@@ -40,7 +40,9 @@ def server() -> Iterator[TokenServer]:
 
 def found(**fields: object) -> tuple[str, str | None]:
     config = StoreConfig(region="eu-west-1", endpoint="http://127.0.0.1:9", **fields)  # type: ignore[arg-type]  # by name
-    credentials = Access("bucket", config).credentials()
+    access = Access("bucket", config)
+    access.prepare()
+    credentials = access.credentials()
     assert credentials is not None
     assert "secret" not in repr(credentials)
     return credentials.access_key, credentials.token

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 import os
-import re
-import threading
-import time
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from typing import Any, Final
@@ -16,11 +11,11 @@ from urllib.parse import urlsplit
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PermissionDeniedError
+from torchbucket.store.http.answers import shown
+from torchbucket.store.http.renewed_credentials import RenewedCredentials
 from torchbucket.store.transport.certificates import trusted_certificates
 
 __all__ = ["GcsAccess"]
-
-_log = logging.getLogger("torchbucket.gcs")
 
 # Source: Cloud Storage documentation, "Request endpoints".
 _ENDPOINT: Final = "https://storage.googleapis.com"
@@ -28,52 +23,16 @@ _ENDPOINT: Final = "https://storage.googleapis.com"
 # What reading, writing and deleting objects takes. Source: Cloud Storage documentation, "OAuth 2.0 scopes".
 _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
 
-# A token is replaced so long before it ends, that a request may wait in line and be retried with it. Google's tokens
-# last an hour, and google-auth takes those with less than 225 s left for ended.
-_RENEW_BEFORE_S: Final = 300.0
-
-# After a renewal that failed, a token that is still valid is used on for so long.
-_RETRY_RENEWAL_S: Final = 20.0
-
-# So long after a renewal, a refusal (401) is taken to concern the token before: it was on the way meanwhile.
-_OLD_NEWS_S: Final = 5.0
-
-# A token younger than this is not replaced because of a refusal: another one would be refused as well.
-_RENEW_AGAIN_S: Final = 60.0
-
-# A text as long and dense as a token or key, in an error of the library below.
-_SECRET: Final = re.compile(r"[A-Za-z0-9_\-.+/=]{48,}")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Token:
-    """An access token in its header, and its times on the clock of ``time.time``. It shows nothing of itself."""
-
-    lines: tuple[str, ...]
-    fetched_s: float
-    ends_s: float | None
-    is_first: bool
-
-    def __repr__(self) -> str:
-        return "_Token(…)"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a token does not cross to another process; each one finds its own")
-
-    def is_due(self, now_s: float) -> bool:
-        """Whether it should be replaced."""
-        return self.ends_s is not None and now_s >= self.ends_s - _RENEW_BEFORE_S
-
-    def is_usable(self, now_s: float) -> bool:
-        """Whether it is still valid, with time for a request to arrive."""
-        return self.ends_s is None or now_s < self.ends_s - 10.0
+# Source: google-auth takes tokens with less to live for ended. The machine's metadata server gives the same token as
+# long as that has more, so that asking it earlier would bring nothing.
+_RENEW_BEFORE_S: Final = 225.0
 
 
 class GcsAccess:
     """Finds the endpoint and credentials when they are first needed, and keeps the token fresh.
 
-    ``prepare`` may ask the network and is called on callers' threads; ``lines`` never does, and is called on the
-    transport's. Safe for use by several threads. A forked child keeps a token that is valid and finds credentials of
+    ``prepare`` may ask the network and is called on callers' threads; ``lines`` and ``refused`` never do, and are
+    called on the transport's. Safe for use by several threads. A forked child keeps the token and finds credentials of
     its own when that ends.
 
     Args:
@@ -89,15 +48,12 @@ class GcsAccess:
         self._anonymous = config.anonymous
         self._credentials: Any = None
         self._request: Any = None
-        self._token: _Token | None = None
-        self._refused = False
-        self._retry_s = 0.0
-        self._lock = threading.Lock()
+        self._renewed = RenewedCredentials(self._uri, self._fetch, renew_before_s=_RENEW_BEFORE_S)
 
     def renew(self) -> None:
         """Drop what may hold a lock or a connection of the parent's, in a forked child."""
-        self._lock = threading.Lock()
         self._credentials = self._request = None
+        self._renewed.renew()
 
     def origin(self) -> str:
         """The base of every address, without a slash at its end."""
@@ -114,60 +70,17 @@ class GcsAccess:
             ConfigError: google-auth is not installed, or a token would travel over plain HTTP.
         """
         self.origin()
-        if self._anonymous:
-            return
-        now_s = time.time()
-        token = self._token
-        if token is not None and not self._refused and not token.is_due(now_s):
-            return
-        usable = token is not None and not self._refused and token.is_usable(now_s)
-        if usable and now_s < self._retry_s:
-            return
-        # While one caller renews, the others go on with what is valid.
-        if not self._lock.acquire(blocking=not usable):
-            return
-        try:
-            if self._token is not token and not self._refused:
-                return  # Another caller did it meanwhile.
-            self._fetch(usable)
-        finally:
-            self._lock.release()
+        if not self._anonymous:
+            self._renewed.prepare()
 
     def lines(self) -> tuple[str, ...]:
         """The headers that say who asks, and who pays."""
-        token = self._token
-        return self._project if token is None else token.lines
+        lines = self._renewed.value
+        return self._project if lines is None else lines
 
     def refused(self) -> bool:
-        """Note that the server refused the token (401); return whether another attempt may have a better one.
-
-        A new one is fetched on a thread of its own, once: where the server refuses that as well, it is final.
-        """
-        token = self._token
-        if self._anonymous or token is None:
-            return False
-        age_s = time.time() - token.fetched_s
-        if self._refused or (age_s < _OLD_NEWS_S and not token.is_first):
-            return True
-        if age_s < _RENEW_AGAIN_S:
-            return False
-        self._refused = True
-        threading.Thread(target=self._renew_refused, name="torchbucket-token", daemon=True).start()
-        return True
-
-    def _renew_refused(self) -> None:
-        with self._lock:
-            if not self._refused:
-                return
-            try:
-                self._fetch(False)
-            except Exception as error:  # noqa: BLE001  # the requests themselves fail, and say so
-                _log.warning("%s: the refused token could not be replaced: %s", self._uri, error)
-                self._refused = False
-                token = self._token
-                if token is not None:
-                    # Its age says that there is no better one for now.
-                    self._token = _Token(token.lines, time.time() - 2 * _OLD_NEWS_S, token.ends_s, False)
+        """Note that the server refused the token (401); return whether another attempt may have a better one."""
+        return self._renewed.refused()
 
     def _find_origin(self) -> str:
         endpoint = self._config.endpoint
@@ -191,8 +104,7 @@ class GcsAccess:
         self._origin = endpoint
         return endpoint
 
-    def _fetch(self, tolerant: bool) -> None:
-        """Get a token, with the lock held; where ``tolerant``, a failure leaves the one that is there."""
+    def _fetch(self, refused: bool) -> tuple[tuple[str, ...], float | None]:  # noqa: ARG002  # always a new token
         google_auth, exceptions = _google_auth()
         try:
             request = self._auth_request()
@@ -200,10 +112,6 @@ class GcsAccess:
                 self._credentials, _ = google_auth.default(scopes=_SCOPES, request=request)
             self._credentials.refresh(request)
         except (exceptions.GoogleAuthError, ValueError, OSError) as error:
-            if tolerant:
-                self._retry_s = time.time() + _RETRY_RENEWAL_S
-                _log.warning("%s: the access token could not be renewed yet: %s", self._uri, _shown(error))
-                return
             missing = isinstance(error, exceptions.DefaultCredentialsError)
             advice = (
                 "no Google credentials were found. Give them by GOOGLE_APPLICATION_CREDENTIALS, `gcloud auth "
@@ -213,7 +121,7 @@ class GcsAccess:
                 else "the Google credentials give no access token; check the credentials' source and the network"
             )
             raise PermissionDeniedError(
-                f"{self._uri}: {advice} ({type(error).__name__}: {_shown(error, whole=missing)})",
+                f"{self._uri}: {advice} ({type(error).__name__}: {_said(error, whole=missing)})",
                 operation="credentials",
                 uri=self._uri,
             ) from None  # The original may hold what the token's server said, word by word.
@@ -223,8 +131,7 @@ class GcsAccess:
             lines.append(f"x-goog-user-project: {quota_project}")
         expiry = self._credentials.expiry
         ends_s = None if expiry is None else expiry.replace(tzinfo=UTC).timestamp()
-        self._token = _Token(tuple(lines), time.time(), ends_s, is_first=self._token is None)
-        self._refused = False
+        return tuple(lines), ends_s
 
     def _auth_request(self) -> Any:
         if self._request is None:
@@ -276,9 +183,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _shown(error: BaseException, *, whole: bool = False) -> str:
+def _said(error: BaseException, *, whole: bool) -> str:
     """The first words of an error of the library below, without anything that might be a secret, unless ``whole``: what
     looks like one is a file's name then."""
     said = str(error.args[0]) if error.args else ""
-    printable = "".join(character if character.isprintable() else " " for character in said)
-    return (printable if whole else _SECRET.sub("…", printable))[:200]
+    return said[:200] if whole and said.isprintable() else shown(said)

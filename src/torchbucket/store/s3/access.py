@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PermissionDeniedError
+from torchbucket.store.http.renewed_credentials import RenewedCredentials
 from torchbucket.store.s3.sigv4 import Credentials
 
 __all__ = ["Access", "Place", "addressed"]
 
 _DEFAULT_REGION: Final = "us-east-1"
 
-# How long credentials are used without asking botocore whether they are to be refreshed; it does that from 15 minutes
-# before they end. Asking takes its lock.
-_RECHECK_S: Final = 20.0
+# Source: S3 API Reference, "Error responses".
+_ENDED: Final = ("ExpiredToken", "TokenRefreshRequired")
+
+# Source: botocore's own refresh begins 15 minutes before credentials end.
+_RENEW_BEFORE_S: Final = 900.0
 
 # A bucket's name that can be part of a host's name which a wildcard certificate covers: no dots, no capitals.
 _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -46,7 +48,8 @@ class Place:
 class Access:
     """Finds endpoint, region and credentials when they are first needed, and keeps the credentials fresh.
 
-    Safe for use by several threads. A forked child keeps what was found, but asks again for credentials that expire.
+    ``prepare`` may ask the network and is called on callers' threads; the rest never does, once that was called. Safe
+    for use by several threads. A forked child keeps what was found.
     """
 
     def __init__(self, bucket: str, config: StoreConfig) -> None:
@@ -54,17 +57,25 @@ class Access:
         self._config = config
         self._place: Place | None = None
         self._source: Any = None
-        self._credentials: Credentials | None = None
-        self._static = False
-        self._recheck_s = 0.0
+        self._renewed = RenewedCredentials(f"s3://{bucket}", self._fetch, renew_before_s=_RENEW_BEFORE_S)
         self._lock = threading.Lock()
 
     def renew(self) -> None:
         """Drop what may hold a lock of the parent's, in a forked child."""
         self._lock = threading.Lock()
         self._source = None
-        if not self._static:
-            self._credentials = None
+        self._renewed.renew()
+
+    def prepare(self) -> None:
+        """Find endpoint and credentials, and see that these are valid.
+
+        Raises:
+            PermissionDeniedError: none were found, or they could not be refreshed.
+            ConfigError: the profile does not exist.
+        """
+        self.place()
+        if not self._config.anonymous:
+            self._renewed.prepare()
 
     def place(self) -> Place:
         """Where the bucket's requests go."""
@@ -75,18 +86,17 @@ class Access:
         return place
 
     def credentials(self) -> Credentials | None:
-        """The credentials to sign with, refreshed where that is due; None for anonymous access.
+        """The credentials to sign with; None for anonymous access."""
+        return self._renewed.value
 
-        Raises:
-            PermissionDeniedError: none were found, or they could not be refreshed.
+    def refused(self, code: str | None) -> bool:
+        """Note that the server refused the credentials; return whether another attempt may have better ones.
+
+        Args:
+            code: the provider's word; an answer to HEAD has none, and then this machine's clock says what is meant.
         """
-        if self._config.anonymous:
-            return None
-        credentials = self._credentials
-        if credentials is not None and (self._static or time.monotonic() < self._recheck_s):
-            return credentials
-        with self._lock:
-            return self._find_credentials()
+        ended = code in _ENDED or (code is None and self._renewed.have_ended)
+        return ended and self._renewed.refused()
 
     def _session(self) -> Any:
         import botocore.exceptions
@@ -122,36 +132,33 @@ class Access:
                 return addressed(self._bucket, endpoint, region, config.path_style, custom=custom)
         return addressed(self._bucket, endpoint, region or _DEFAULT_REGION, config.path_style, custom=True)
 
-    def _find_credentials(self) -> Credentials:
+    def _fetch(self, refused: bool) -> tuple[Credentials, float | None]:
         import botocore.exceptions
 
+        # A new session reads files anew, and has forgotten what was granted before.
+        session = self._session() if self._source is None or refused else None
         try:
-            if self._source is None:
-                self._source = self._session().get_credentials()
-            if self._source is None:
-                raise PermissionDeniedError(
-                    f"s3://{self._bucket}: no AWS credentials were found. Give them by AWS_ACCESS_KEY_ID and "
-                    "AWS_SECRET_ACCESS_KEY, a profile, web identity or an instance role; for a public bucket use "
-                    "StoreConfig(anonymous=True)",
-                    operation="credentials",
-                    uri=f"s3://{self._bucket}",
-                )
-            frozen = self._source.get_frozen_credentials()
-        except botocore.exceptions.BotoCoreError as error:
-            raise PermissionDeniedError(
-                f"s3://{self._bucket}: the AWS credentials could not be read or refreshed: {type(error).__name__}; "
-                "check profile, environment and the credentials' source",
-                operation="credentials",
-                uri=f"s3://{self._bucket}",
-            ) from error
-        found = Credentials(frozen.access_key, frozen.secret_key, frozen.token)
-        if found != self._credentials:
-            self._credentials = found
-        # botocore gives those that end a class of their own.
-        self._static = not hasattr(self._source, "refresh_needed")
-        self._recheck_s = time.monotonic() + _RECHECK_S
-        assert self._credentials is not None
-        return self._credentials
+            if session is not None:
+                self._source = session.get_credentials()
+            frozen = None if self._source is None else self._source.get_frozen_credentials()
+        except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError, OSError, RuntimeError) as error:
+            raise self._denied(
+                f"the AWS credentials could not be read or refreshed: {type(error).__name__}; check profile, "
+                "environment and the credentials' source"
+            ) from None  # The original may hold what a program or a server said, word by word.
+        if frozen is None:
+            raise self._denied(
+                "no AWS credentials were found. Give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, "
+                "web identity or an instance role; for a public bucket use StoreConfig(anonymous=True)"
+            )
+        # Where botocore should rename this, credentials are still replaced once the server says that they have ended.
+        ends = getattr(self._source, "_expiry_time", None)
+        ends_s = None if ends is None else ends.timestamp()
+        return Credentials(frozen.access_key, frozen.secret_key, frozen.token), ends_s
+
+    def _denied(self, advice: str) -> PermissionDeniedError:
+        uri = f"s3://{self._bucket}"
+        return PermissionDeniedError(f"{uri}: {advice}", operation="credentials", uri=uri)
 
 
 def _provider_endpoints(region: str) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class S3Answers(Answers):
 
     def failure(self, operation: str, key: str, answer: Answer) -> Exception:
         """What an answer other than success means."""
-        return s3_failure(operation, self.address(key), self.uri, answer, region=self._access.place().region)
+        return s3_failure(operation, self.address(key), self.uri, answer, self._access)
 
     def info(self, key: str, answer: Answer, size_bytes: int) -> ObjectInfo:
         """Read an object's description from an answer's headers."""

@@ -15,6 +15,7 @@ from torchbucket.errors import (
 )
 from torchbucket.store.http.answers import shown
 from torchbucket.store.http.xml import error_fields
+from torchbucket.store.s3.access import Access
 from torchbucket.store.transport.operation import Again, Answer
 from torchbucket.store.transport.retry import retry_after_s
 
@@ -59,7 +60,7 @@ _REGION: Final = {
 }
 
 
-def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, region: str) -> Exception:
+def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, access: Access) -> Exception:
     """Turn an answer that is no success into ``Again`` around the error, or into the error to give up with.
 
     Args:
@@ -67,7 +68,7 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, reg
         uri: the object's address.
         bucket_uri: the bucket's address.
         answer: the answer; one with status 200 may carry an error document.
-        region: the region that the request was signed for.
+        access: told of credentials that were refused.
     """
     fields = error_fields(answer.body)
     code = fields.get("Code")
@@ -87,6 +88,7 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, reg
     if code in _THROTTLED or status == 429 or (status == 503 and code in (None, "ServiceUnavailable")):
         advice = "the provider asks to slow down; lower concurrency, or spread the keys over more prefixes"
         return Again(error(ThrottledError, advice), after_s)
+    region = access.place().region
     right_region = fields.get("Region") or answer.headers.get("x-amz-bucket-region")
     if code in _REGION or status in (301, 302, 307, 308) or (status == 400 and right_region not in (None, region)):
         advice = "the bucket is reached by another region or endpoint"
@@ -97,6 +99,8 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, *, reg
         elif fields.get("Endpoint"):
             advice += f"; the server names {shown(fields['Endpoint'])}"
         return error(StoreError, advice)
+    if status in (400, 401, 403) and access.refused(code):
+        return Again(error(PermissionDeniedError, "the session's credentials have expired and are being renewed"))
     if code in _PERMISSION:
         return error(PermissionDeniedError, _PERMISSION[code])
     if code in _TRANSIENT or status == 408 or (status >= 500 and status != 501):

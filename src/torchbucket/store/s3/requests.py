@@ -54,10 +54,9 @@ class S3Requests:
 
     def prepare(self) -> None:
         """Find endpoint and credentials, on the caller's thread."""
-        place = self._access.place()
+        self._access.prepare()
         if self._signer is None:
-            self._signer = Signer(place.region)
-        self._access.credentials()
+            self._signer = Signer(self._access.place().region)
 
     def renew(self) -> None:
         """Replace locks in a forked child."""
