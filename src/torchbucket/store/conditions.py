@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torchbucket.errors import ConfigError, PreconditionFailedError
+from torchbucket.store.arguments import check_version
 
-__all__ = ["Condition", "check_version", "condition_of", "unmet"]
+__all__ = ["Condition", "condition_of", "unmet"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,14 +40,8 @@ def condition_of(if_absent: bool, if_version: str | None) -> Condition | None:
             f"if_absent and if_version exclude each other: the object is to be absent, or to have the version "
             f"{if_version!r}; give one"
         )
-    return Condition(version=check_version(if_version))
-
-
-def check_version(version: str) -> str:
-    """Return a version as it was given; raise ``ConfigError`` where it cannot be one (it is sent in a header)."""
-    if not isinstance(version, str) or not version or not version.isascii() or not version.isprintable():
-        raise ConfigError(f"a version is a text as ObjectInfo.version has it; got {version!r}")
-    return version
+    check_version(if_version)
+    return Condition(version=if_version)
 
 
 def unmet(operation: str, uri: str, condition: Condition) -> PreconditionFailedError:

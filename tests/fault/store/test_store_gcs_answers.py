@@ -25,6 +25,8 @@ from torchbucket.errors import (
     UnsupportedError,
 )
 from torchbucket.store import ObjectInfo, Read, Store, open_store
+from torchbucket.store.gcs.writes import CopyObject
+from torchbucket.store.transport.operation import Request
 
 Opened = Callable[..., tuple[ScriptedGcs, Store]]
 
@@ -280,6 +282,26 @@ def test_a_copy_goes_on_until_it_is_done(opened: Opened) -> None:
     assert "rewriteToken" not in parse_qs(first.query)
     assert parse_qs(again.query) == parse_qs(last.query)
     assert parse_qs(last.query)["rewriteToken"] == ["more+1"]
+
+
+def test_a_copy_that_gets_on_has_the_whole_deadline_again(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines: list[float] = []
+    build = CopyObject.build
+
+    def noted(self: CopyObject) -> Request:
+        assert self.deadline_s is not None
+        deadlines.append(self.deadline_s)
+        return build(self)
+
+    monkeypatch.setattr(CopyObject, "build", noted)
+    going_on = [Say(body=json.dumps({"done": False, "rewriteToken": f"t{number}"}).encode()) for number in range(3)]
+    done = json.dumps({"done": True, "resource": json.loads(resource("t", b"content", 8))}).encode()
+    _, store = opened(Say(body=resource("s", b"content")), *going_on, Say(status=503), Say(body=done))
+    store.copy("s", "t")
+    assert len(deadlines) == 5
+    assert (
+        deadlines[0] < deadlines[1] < deadlines[2] < deadlines[3] == deadlines[4]
+    )  # a repetition gets on with nothing
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"done": false}', b'{"done": true}', b'{"done": true, "resource": {}}'])

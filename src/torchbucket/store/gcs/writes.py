@@ -127,7 +127,6 @@ class CopyObject(Operation[ObjectInfo]):
         if isinstance(result, ObjectInfo):
             return result
         self._token = result
-        self.deadline_s = None
         raise Onward
 
     def _result(self, answer: Answer) -> ObjectInfo | str:

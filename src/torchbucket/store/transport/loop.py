@@ -255,7 +255,8 @@ class Loop:
         if failure is None:
             self._deliveries.append(partial(operation.future.set_result, result))
         elif isinstance(failure, Onward):
-            operation.attempts = 0
+            # A step that got on is no attempt of the next, and has used none of its time.
+            operation.attempts, operation.deadline_s = 0, None
             self._queue.add_first(operation)
         elif isinstance(failure, Again):
             self._try_again(operation, failure)

@@ -6,10 +6,10 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
-from torchbucket.errors import StoreError, TransportError
+from torchbucket.errors import ConfigError, StoreError, TransportError
 from torchbucket.store.transport.body import Body
 
 __all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink", "StoreFuture"]
@@ -22,7 +22,7 @@ Sink: TypeAlias = Callable[[bytes], int | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One HTTP request, complete with its signature.
+    """One HTTP request, complete with its signature, which its representation does not show.
 
     Args:
         method: such as ``GET``.
@@ -31,13 +31,26 @@ class Request:
         body: None where the method has none; a document in ``bytes``, an object's content in a ``Body``.
         once: must not be repeated behind the operation's back. libcurl does repeat a request that got no answer on a
             connection used before, if it has no body to send again; this one gets a connection of its own.
+
+    Raises:
+        ConfigError: a line or the address has a line break or another character that none can have: what a version, a
+            token or an answer brought from outside would else become a header of its own.
     """
 
     method: str
     url: str
-    headers: list[str]
-    body: bytes | Body | None = None
+    headers: list[str] = field(repr=False)
+    body: bytes | Body | None = field(default=None, repr=False)
     once: bool = False
+
+    def __post_init__(self) -> None:
+        text = "".join(self.headers)
+        if not (text.isascii() and text.isprintable()):
+            wrong = (line for line in self.headers if not (line.isascii() and line.isprintable()))
+            names = ", ".join(repr(line.partition(":")[0]) for line in wrong)  # The value may be a secret.
+            raise ConfigError(f"{self.method}: the header {names} would have a character that no header can have")
+        if not (self.url.isascii() and self.url.isprintable()):
+            raise ConfigError(f"{self.method}: the address {self.url!r} has a character that none can have")
 
 
 class Answer:
