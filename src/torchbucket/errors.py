@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Self
 
 __all__ = [
     "ArchiveError",
@@ -22,7 +26,82 @@ __all__ = [
 
 
 class TorchbucketError(Exception):
-    """Root of every error that torchbucket raises on purpose."""
+    """Root of every error that torchbucket raises on purpose.
+
+    Pickling keeps the fields and notes of an error. A DataLoader does not pickle what a worker raises: it makes an
+    error of the same type from the traceback's text alone. So an error that is made in a worker carries its fields in a
+    note, which is part of that text, and takes them from there.
+
+    Args:
+        message: what was tried, what arrived and what to do next; never a secret.
+        fields: what a class tells beside its message.
+    """
+
+    # The fields by name, with what each is where nobody said.
+    _FIELDS: ClassVar[Mapping[str, str | int | None]] = {}
+
+    def __init__(self, message: str = "", **fields: str | int | None) -> None:
+        message, carried = _taken_apart(message) if self._FIELDS else (message, {})
+        super().__init__(message)
+        self.message = message
+        for name, default in self._FIELDS.items():
+            setattr(self, name, carried.get(name, fields.get(name, default)))
+        self._note_fields()
+
+    def __str__(self) -> str:
+        return self.message
+
+    def amend(self, **fields: str | int | None) -> Self:
+        """Correct fields, such as the attempts, of an error that was made where they were not known."""
+        for name, value in fields.items():
+            setattr(self, name, value)
+        self._note_fields()
+        return self
+
+    def _note_fields(self) -> None:
+        if not self._FIELDS or not _in_dataloader_worker():
+            return
+        others = [note for note in getattr(self, "__notes__", ()) if not note.startswith(_NOTE)]
+        self.__notes__ = [*others, _NOTE + json.dumps({name: getattr(self, name) for name in self._FIELDS})]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default cannot pass keyword-only fields.
+        notes = [note for note in getattr(self, "__notes__", ()) if not note.startswith(_NOTE)]
+        fields = {name: getattr(self, name) for name in self._FIELDS}
+        return _rebuilt, (type(self), self.message, fields, notes)
+
+
+def _rebuilt(
+    kind: type[TorchbucketError], message: str, fields: dict[str, str | int | None], notes: list[str]
+) -> TorchbucketError:
+    error = kind(message, **fields)
+    for note in notes:
+        error.add_note(note)
+    return error
+
+
+_NOTE: Final = "fields of the error: "
+_NOTE_LINE: Final = re.compile(rf"^{_NOTE}(\{{.*\}})\n?", re.MULTILINE)
+
+
+def _taken_apart(message: str) -> tuple[str, dict[str, str | int | None]]:
+    """The text that a DataLoader made of a worker's error without the note of its fields, and the fields.
+
+    *Source:* torch 2.13, ``torch/_utils.py``, ``ExceptionWrapper.reraise``.
+    """
+    if not message.startswith("Caught "):
+        return message, {}
+    # The last note is the error's own: what it was raised from stands before it.
+    note = None
+    for note in _NOTE_LINE.finditer(message):  # noqa: B007  # the last one is wanted
+        pass
+    return (message, {}) if note is None else (_NOTE_LINE.sub("", message), json.loads(note[1]))
+
+
+def _in_dataloader_worker() -> bool:
+    # Nothing here imports torch, whose workers have done so.
+    loader = sys.modules.get("torch.utils.data")
+    return loader is not None and getattr(loader, "get_worker_info", lambda: None)() is not None
 
 
 class ConfigError(TorchbucketError, ValueError):
@@ -38,17 +117,12 @@ class ArchiveError(TorchbucketError, ValueError):
         offset: where in the shard, in bytes from its beginning.
     """
 
+    _FIELDS: ClassVar[Mapping[str, str | int | None]] = {"uri": "", "offset": 0}
+    uri: str
+    offset: int
+
     def __init__(self, message: str, *, uri: str = "", offset: int = 0) -> None:
-        super().__init__(message)
-        self.uri = uri
-        self.offset = offset
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt_archive_error, (str(self), self.uri, self.offset)
-
-
-def _rebuilt_archive_error(message: str, uri: str, offset: int) -> ArchiveError:
-    return ArchiveError(message, uri=uri, offset=offset)
+        super().__init__(message, uri=uri, offset=offset)
 
 
 class StoreError(TorchbucketError, OSError):
@@ -61,7 +135,21 @@ class StoreError(TorchbucketError, OSError):
         status: HTTP status, where an answer arrived.
         code: the provider's own error code, such as ``SlowDown``.
         attempts: how many requests were made before giving up.
+        others: the fields of a class derived from this one.
     """
+
+    _FIELDS: ClassVar[Mapping[str, str | int | None]] = {
+        "operation": "",
+        "uri": "",
+        "status": None,
+        "code": None,
+        "attempts": 1,
+    }
+    operation: str
+    uri: str
+    status: int | None
+    code: str | None
+    attempts: int
 
     def __init__(
         self,
@@ -72,26 +160,9 @@ class StoreError(TorchbucketError, OSError):
         status: int | None = None,
         code: str | None = None,
         attempts: int = 1,
+        **others: str | int | None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.operation = operation
-        self.uri = uri
-        self.status = status
-        self.code = code
-        self.attempts = attempts
-
-    def __str__(self) -> str:
-        return self.message
-
-    def __reduce__(self) -> tuple[Any, tuple[type[StoreError], str, dict[str, object]]]:
-        # Errors cross process borders (DataLoader workers); the default cannot do that with keyword-only fields.
-        fields = {name: getattr(self, name) for name in ("operation", "uri", "status", "code", "attempts")}
-        return _rebuilt, (type(self), self.message, fields)
-
-
-def _rebuilt(kind: type[StoreError], message: str, fields: dict[str, object]) -> StoreError:
-    return kind(message, **fields)  # type: ignore[arg-type]  # the fields of __reduce__, by name
+        super().__init__(message, operation=operation, uri=uri, status=status, code=code, attempts=attempts, **others)
 
 
 class NotFoundError(StoreError, FileNotFoundError):
@@ -129,18 +200,20 @@ class ChecksumError(StoreError):
         context: the fields of ``StoreError``.
     """
 
+    _FIELDS: ClassVar[Mapping[str, str | int | None]] = {
+        **StoreError._FIELDS,
+        "algorithm": "",
+        "expected": "",
+        "computed": "",
+    }
+    algorithm: str
+    expected: str
+    computed: str
+
     def __init__(
         self, message: str, *, algorithm: str = "", expected: str = "", computed: str = "", **context: Any
     ) -> None:
-        super().__init__(message, **context)
-        self.algorithm = algorithm
-        self.expected = expected
-        self.computed = computed
-
-    def __reduce__(self) -> tuple[Any, tuple[type[StoreError], str, dict[str, object]]]:
-        rebuild, (kind, message, fields) = super().__reduce__()
-        own = {name: getattr(self, name) for name in ("algorithm", "expected", "computed")}
-        return rebuild, (kind, message, {**fields, **own})
+        super().__init__(message, algorithm=algorithm, expected=expected, computed=computed, **context)
 
 
 class TransportError(StoreError):

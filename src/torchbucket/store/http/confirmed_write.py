@@ -104,8 +104,7 @@ class ConfirmedWrite(Operation[ObjectInfo]):
         if self.condition is None or not (isinstance(refusal, PreconditionFailedError) or _names_object(refusal)):
             return refusal
         error = unmet(self.name, self.uri, self.condition)
-        error.status, error.code = refusal.status, refusal.code
-        return error
+        return error.amend(status=refusal.status, code=refusal.code)
 
 
 def _names_object(refusal: StoreError) -> bool:

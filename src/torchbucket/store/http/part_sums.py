@@ -66,8 +66,7 @@ class PartSums:
         changed = [start for start, value in self._sums.items() if self._before.get(start) != value]
         if not changed or self._fetches >= self._most_fetches:
             error = mismatch(uri, checksum, computed, what=f"its {len(self._lengths)} ranges together")
-            error.attempts = self._fetches
-            raise error
+            raise error.amend(attempts=self._fetches)
         self._fetches += 1
         self._before.update(self._sums)
         for start in changed:
