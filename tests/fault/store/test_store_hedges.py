@@ -121,7 +121,7 @@ def test_more_late_reads_than_the_account_allows_at_once_wait_their_turn(
 ) -> None:
     store = opened()
     testbed.set_faults([late(key) for key in KEYS[:12]])
-    futures = [store.submit_read(key, size_bytes=SIZE) for key in KEYS[:12]]
+    futures = [store.submit_read(Read(key=key, size_bytes=SIZE)) for key in KEYS[:12]]
     until(lambda: sum(future.done() for future in futures) >= 8)
     read_all(store)
     read_all(store)  # What is answered in time earns the requests that the others lack.
