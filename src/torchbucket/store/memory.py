@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError
-from torchbucket.store.arguments import check_key
-from torchbucket.store.base import BaseStore, BaseWriter, check_same, fit, settled
+from torchbucket.store.arguments import check_key, check_size_hint
+from torchbucket.store.base import BaseStore, check_same, fit, settled
 from torchbucket.store.conditions import Condition, condition_of, unmet
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
 from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
+from torchbucket.store.writer import BaseWriter
 from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["MemoryStore"]
@@ -103,9 +104,12 @@ class MemoryStore(BaseStore):
 
         return settled(work)
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> _MemoryWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> _MemoryWriter:
         """Begin a write; its content is held aside until it is closed."""
         check_key(key)
+        check_size_hint(size_hint)
         return _MemoryWriter(self, key, condition_of(if_absent, if_version))
 
     def delete(self, key: str, *, if_version: str | None = None) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from io import BufferedIOBase
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, runtime_checkable
 
 from torchbucket.store.arguments import Bytes, byte_count, check_key, check_version, writable_view
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 __all__ = ["ListedPage", "ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Read", "Store"]
 
@@ -116,29 +120,44 @@ class OpenUpload:
     started_s: float | None = None
 
 
-class ObjectWriter(Protocol):
-    """A streamed write: the object appears whole when ``close`` returns, or never.
+class ObjectWriter(BufferedIOBase, BinaryIO):
+    """A streamed write, as a file open for writing: the object appears whole when ``close`` returns, or never.
 
-    Leaving a ``with`` block by an exception aborts. Not for use by several threads at once.
+    For whatever writes to a binary file, in order: ``torch.save``, pickle, zipfile, ``io.TextIOWrapper``. Leaving a
+    ``with`` block by an exception aborts. An ``io`` wrapper around it closes it, hence publishes, also when its own
+    block is left by an exception: ``detach`` the wrapper and leave the closing to the writer's block.
+
+    Not for use by several threads at once, nor in a forked child.
     """
 
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:
-        """Copy ``data`` before returning, so that the caller may reuse its memory; return its size in bytes."""
-        ...
+    @property
+    @abstractmethod
+    def info(self) -> ObjectInfo:
+        """The object that was published; a ``StoreError`` as long as none was."""
 
-    def close(self) -> ObjectInfo:
-        """Publish the object and describe it; closing again returns the same. Raise what made any part fail."""
-        ...
+    @abstractmethod
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Copy all of ``data`` before returning, so that the caller may reuse its memory; return its size in bytes.
 
+        Raises:
+            ValueError: the writer was closed or aborted.
+            StoreError: what made any part fail; the write is aborted then.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Publish the object, once; ``info`` describes it then. Raise what made any part fail."""
+
+    @abstractmethod
     def abort(self) -> None:
-        """Give the write up and leave nothing behind; allowed after a failure and an ``abort``, not after ``close``."""
-        ...
+        """Give the write up and leave nothing behind; allowed after a failure and an ``abort``, not after ``close``.
 
+        Raises nothing where the server cannot be reached, since what made the caller give up matters more: it is asked
+        on, as long as the store is open, and a warning says what may be left.
+        """
+
+    @abstractmethod
     def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
 
 
 @runtime_checkable
@@ -181,8 +200,13 @@ class Store(Protocol):
         """Read the bytes ``[start, stop)`` and wait for them; see :class:`Read`."""
         ...
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> ObjectWriter:
         """Begin a streamed write, published by ``close``.
+
+        ``size_hint`` is the object's size in bytes as far as the caller knows it. It saves memory for small objects,
+        and for very large ones it makes the parts large enough; writing more or less is no error.
 
         With ``if_absent``, closing raises ``PreconditionFailedError`` if the key exists; with ``if_version``, unless
         the object has that version. Both together are a ``ConfigError``.

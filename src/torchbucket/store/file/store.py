@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
-from torchbucket.store.arguments import check_key
+from torchbucket.store.arguments import check_key, check_size_hint
 from torchbucket.store.base import BaseStore, check_same, fit
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.file.errors import explained
@@ -121,8 +121,11 @@ class FileStore(BaseStore):
                 os.close(descriptor)
         return ObjectData(info=info, start=read.start, data=data)
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> FileWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> FileWriter:
         """Begin a write to a temporary file beside the target."""
+        check_size_hint(size_hint)
         condition = condition_of(if_absent, if_version)
         return FileWriter(self.address(key), key, self._path(key, follow=False), condition, self._prune)
 
@@ -157,7 +160,7 @@ class FileStore(BaseStore):
                     # Something that rewrote the file in place, not by renaming, changed its time or size.
                     after = described(source.key, os.fstat(reader.fileno()))
                     check_same(uri, after, size_bytes=None, version=before.version, operation=operation)
-            return writer.close()
+        return writer.info
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
         """Yield the temporary files of writes in progress and of writers that were killed.

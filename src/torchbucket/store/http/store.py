@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import UnsupportedError
-from torchbucket.store.arguments import Bytes, byte_view, check_key
+from torchbucket.store.arguments import Bytes, byte_view, check_key, check_size_hint
 from torchbucket.store.base import BaseStore
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.forking import renew_after_fork
@@ -17,7 +17,6 @@ from torchbucket.store.http.composition import compose_many
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.large_read import LargeRead
 from torchbucket.store.http.page_request import PageRequest
-from torchbucket.store.http.part_buffers import PartBuffers
 from torchbucket.store.http.part_writer import PartWriter, abort_open_writers
 from torchbucket.store.http.range_read import RangeRead
 from torchbucket.store.http.whole_write import copy_in_parts, write_from_memory
@@ -47,7 +46,6 @@ class HttpStore(BaseStore):
         super().__init__(uri, config)
         self._dialect = dialect
         self._transport = Transport(config, observer)
-        self._buffers = PartBuffers(config.memory_budget_bytes, config.part_size_bytes)
         renew_after_fork(self)
 
     def renew(self) -> None:
@@ -119,7 +117,9 @@ class HttpStore(BaseStore):
         self._transport.submit((request,))
         return request.future
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> PartWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> PartWriter:
         """Begin a streamed write; nothing is sent before the first part is full."""
         check_key(key)
         condition = condition_of(if_absent, if_version)
@@ -127,10 +127,10 @@ class HttpStore(BaseStore):
         return PartWriter(
             self._transport,
             self._dialect,
-            self._buffers,
+            self._config,
             key,
             condition=condition,
-            first_bytes=self._config.part_size_bytes,
+            size_hint=check_size_hint(size_hint),
         )
 
     def write_from(
