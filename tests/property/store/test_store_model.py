@@ -106,8 +106,7 @@ class StoreMachine(RuleBasedStateMachine):
                 if streamed:
                     with store.open_writer(key, if_absent=if_absent) as writer:
                         writer.write(content)
-                        writer.close()
-                        info = writer.info
+                        info = writer.close()
                 else:
                     info = store.write(key, content, if_absent=if_absent)
             except PreconditionFailedError:
