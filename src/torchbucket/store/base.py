@@ -12,6 +12,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, ObjectChangedError, StoreError
 from torchbucket.store.arguments import Bytes, byte_view
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, Read
+from torchbucket.uri import ObjectURI
 
 __all__ = [
     "BaseStore",
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 
 class BaseStore:
-    """The part of a store that follows from the rest of it.
+    """The part of a store that follows from the rest of it. Each store is made of an ``ObjectURI`` and its settings.
 
     Args:
         uri: the root's address.
@@ -82,9 +83,7 @@ class BaseStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         # A store crosses to another process as its recipe: no connection, no thread, no credential, no observer.
-        from torchbucket.store import open_store
-
-        return open_store, (self._uri, self._config)
+        return type(self), (ObjectURI.parse(f"{self._uri}/"), self._config)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._uri!r}, {self._config!r})"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pkgutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -26,6 +28,33 @@ def test_the_harness_contract_covers_every_part_but_adapters_datagen_and_testbed
     assert PARTS - {"bucketbench.clients", "bucketbench.datagen", "bucketbench.testbed"} == set(
         contract["source_modules"]
     )
+
+
+def test_the_contract_on_circles_sees_imports_in_functions_and_for_types(tmp_path: Path) -> None:
+    package = tmp_path / "ring"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "first.py").write_text("from ring import second\n")
+    (package / "second.py").write_text("def use():\n    from ring import third\n")
+    third = package / "third.py"
+    third.write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ring import first\n")
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.importlinter]\nroot_packages = ["ring"]\n'
+        'contract_types = ["no_circles: utils.import_circles.NoImportCircles"]\n'
+        '[[tool.importlinter.contracts]]\nname = "no circles"\ntype = "no_circles"\n'
+    )
+
+    def checked() -> subprocess.CompletedProcess[str]:
+        program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+        command = [sys.executable, "-c", program, "--no-cache"]
+        environment = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "NO_COLOR": "1", "COLUMNS": "200"}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    broken = checked()
+    assert broken.returncode == 1
+    assert all(f"ring.{name}" in broken.stdout for name in ("first", "second", "third")), broken.stdout
+    third.write_text("")
+    assert checked().returncode == 0, checked().stdout
 
 
 def test_statistics_know_no_other_part_but_the_errors() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from bucketbench.testbed.serving.dialect import UNKNOWN
+from bucketbench.testbed.rest.unknown import UNKNOWN
 
 __all__ = ["Routes"]
 

@@ -7,13 +7,14 @@ from bucketbench.testbed.model.objects import Buckets, ModelError
 from bucketbench.testbed.rest.addressing import address
 from bucketbench.testbed.rest.call import PART_MINIMUM_BYTES
 from bucketbench.testbed.rest.errors import RestError
+from bucketbench.testbed.rest.unknown import UNKNOWN
 from bucketbench.testbed.s3 import buckets, listing, reading, uploads, writing
 from bucketbench.testbed.s3.call import S3Call
 from bucketbench.testbed.s3.completed import CompletedUploads
 from bucketbench.testbed.s3.errors import S3Error, from_model, from_rest
 from bucketbench.testbed.s3.operations import ROUTES
 from bucketbench.testbed.s3.plain import PlainGets
-from bucketbench.testbed.serving.dialect import UNKNOWN, Operation, PlainGet
+from bucketbench.testbed.serving.dialect import Operation, PlainGet
 from bucketbench.testbed.serving.messages import DisconnectedError, Request, Response
 from bucketbench.testbed.serving.xml import XML_HEADER, document, element
 

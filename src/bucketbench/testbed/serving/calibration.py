@@ -19,8 +19,9 @@ from uvicorn.server import ServerState
 from bucketbench.testbed.model.memory import MemoryContent, MemoryHolder
 from bucketbench.testbed.model.objects import Buckets
 from bucketbench.testbed.network.model import NetworkModel
+from bucketbench.testbed.rest.unknown import UNKNOWN
 from bucketbench.testbed.serving.application import Application
-from bucketbench.testbed.serving.dialect import UNKNOWN, Operation, PlainGet
+from bucketbench.testbed.serving.dialect import Operation, PlainGet
 from bucketbench.testbed.serving.messages import ContentSlice, Request, Response
 from bucketbench.testbed.serving.protocol import TestbedProtocol
 

@@ -6,10 +6,7 @@ from typing import Protocol
 
 from bucketbench.testbed.serving.messages import ContentSlice, Request, Response
 
-__all__ = ["UNKNOWN", "Dialect", "Operation", "PlainGet"]
-
-UNKNOWN = "unknown"
-"""Name of an operation that a dialect does not serve."""
+__all__ = ["Dialect", "Operation", "PlainGet"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,9 @@ from bucketbench.testbed.faults.listing import continues
 from bucketbench.testbed.faults.plan import Fault
 from bucketbench.testbed.model.contents import ContentGoneError, Reader
 from bucketbench.testbed.network.shaping import Network
+from bucketbench.testbed.rest.unknown import UNKNOWN
 from bucketbench.testbed.serving.connection import Connection
-from bucketbench.testbed.serving.dialect import UNKNOWN, Dialect, Operation
+from bucketbench.testbed.serving.dialect import Dialect, Operation
 from bucketbench.testbed.serving.messages import Body, CutError, DisconnectedError, Request, Response, parse_query
 from bucketbench.testbed.serving.receiving import AsgiReceive, BodyReceiver, body_length_bytes, drain
 from bucketbench.testbed.serving.sending import AsgiSend, Outgoing

@@ -2,13 +2,11 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
+from bucketbench.testbed.faults.plan import Fault
 from bucketbench.testbed.model.contents import Content
-
-if TYPE_CHECKING:  # A rule of faults knows every operation by name, hence the dialects, hence this module.
-    from bucketbench.testbed.faults.plan import Fault
 
 __all__ = [
     "TLS_WRITE_BYTES",
@@ -110,7 +108,7 @@ class Request:
     scheme: str = "http"
     may_write: bool = True
     chunk_signatures: ChunkSignatures | None = None
-    fault: "Fault | None" = None
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bucketbench.testbed.gcs.json.addresses import Address
-from bucketbench.testbed.serving.dialect import UNKNOWN
+from bucketbench.testbed.rest.unknown import UNKNOWN
 
 __all__ = ["OPERATIONS", "is_download", "operation_name"]
 

@@ -12,7 +12,8 @@ from bucketbench.testbed.gcs.json.operations import is_download, operation_name
 from bucketbench.testbed.gcs.json.plain import PlainDownloads
 from bucketbench.testbed.gcs.json.sessions import Sessions
 from bucketbench.testbed.model.objects import Buckets
-from bucketbench.testbed.serving.dialect import UNKNOWN, Operation, PlainGet
+from bucketbench.testbed.rest.unknown import UNKNOWN
+from bucketbench.testbed.serving.dialect import Operation, PlainGet
 from bucketbench.testbed.serving.messages import DisconnectedError, Request, Response
 
 __all__ = ["JsonService"]

@@ -1,7 +1,7 @@
 """Which operation of the XML API a request asks for."""
 
 from bucketbench.testbed.rest.routes import Routes
-from bucketbench.testbed.serving.dialect import UNKNOWN
+from bucketbench.testbed.rest.unknown import UNKNOWN
 
 __all__ = ["OPERATIONS", "ROUTES"]
 

@@ -11,7 +11,8 @@ from bucketbench.testbed.model.objects import Buckets
 from bucketbench.testbed.rest.addressing import address
 from bucketbench.testbed.rest.call import PART_MINIMUM_BYTES, Call
 from bucketbench.testbed.rest.errors import RestError
-from bucketbench.testbed.serving.dialect import UNKNOWN, Operation, PlainGet
+from bucketbench.testbed.rest.unknown import UNKNOWN
+from bucketbench.testbed.serving.dialect import Operation, PlainGet
 from bucketbench.testbed.serving.messages import DisconnectedError, Request, Response
 
 __all__ = ["XmlService"]
