@@ -110,7 +110,8 @@ class StoreConfig:
             first-byte wait of 20 ms is a fifth of its transfer at 100 MiB/s; at least 5 MiB is S3's own rule for parts.
         concurrency: requests in flight at once, over all operations of the store in one process.
             *Source:* ``docs/decisions/0001-transport-engine.md``.
-        memory_budget_bytes: bound on the part buffers of all writers of the store together.
+        memory_budget_bytes: bound on what all open writers of the process hold together; where their stores differ, the
+            largest counts. See ``docs/stores.md``.
         list_page_size: names asked for in one listing request. *Source:* S3 returns at most 1,000.
         retry: waits, attempts and deadline of a request.
         list_retry: those of the requests of a listing; None means as ``retry``.

@@ -42,7 +42,8 @@ def test_if_version_replaces_that_version_only(writing: Subject, size: int, stre
             return writing.store.write("k", data, if_version=version).version
         with writing.store.open_writer("k", if_version=version) as writer:
             writer.write(data)
-            return writer.close().version
+            writer.close()
+            return writer.info.version
 
     first = writing.put("k", b"first").version
     second = write(b"2" * size, first)

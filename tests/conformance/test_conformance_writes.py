@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import random
+import zipfile
 
 import numpy
 import pytest
+import torch
 from conformance_subjects import PART_BYTES, Subject
 
 from torchbucket.errors import ConfigError, NotFoundError, PreconditionFailedError, StoreError
@@ -32,8 +35,9 @@ def test_a_writer_copies_before_it_returns(writing: Subject, size: int) -> None:
             assert writer.write(memoryview(scratch)[: len(piece)]) == len(piece)
             scratch[: len(piece)] = b"\xee" * len(piece)  # as torch.save does with the memory of its views
     assert writing.store.read("k").data == content
-    assert writer.close() == writer.close()
-    assert writer.close().size_bytes == size
+    writer.close()
+    assert (writer.info.key, writer.info.size_bytes) == ("k", size)
+    assert writer.info.version == writing.store.head("k").version
 
 
 def test_a_writer_takes_any_contiguous_memory(writing: Subject) -> None:
@@ -84,6 +88,54 @@ def test_what_is_no_memory_is_refused(writing: Subject) -> None:
     assert [info.key for info in writing.store.list()] == ["empty"]
 
 
+def test_a_writer_is_a_file_open_for_writing(writing: Subject) -> None:
+    with writing.store.open_writer("k") as writer:
+        assert (writer.writable(), writer.readable(), writer.seekable(), writer.closed) == (True, False, False, False)
+        assert (writer.mode, writer.name) == ("wb", f"{writing.store.uri}/k")
+        assert writer.tell() == 0
+        writer.writelines([b"one", bytearray(b"two"), memoryview(b"three")])
+        writer.flush()
+        assert writer.tell() == 11
+        for refused in (writer.read, writer.readline, writer.fileno, writer.truncate, lambda: writer.seek(0)):
+            with pytest.raises(io.UnsupportedOperation):
+                refused()
+        with pytest.raises(StoreError, match="is not published: the write is not closed yet"):
+            _ = writer.info
+    assert writer.closed
+    assert bytes(writing.store.read("k").data) == b"onetwothree"
+
+
+def test_what_writes_files_writes_objects(writing: Subject) -> None:
+    tensors = {"weight": torch.arange(300_000, dtype=torch.float32), "bias": torch.ones(7, dtype=torch.bfloat16)}
+    with writing.store.open_writer("torch") as writer:
+        torch.save(tensors, writer)
+    loaded = torch.load(io.BytesIO(writing.store.read("torch").data))
+    assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
+    with writing.store.open_writer("zip") as writer, zipfile.ZipFile(writer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("member", b"content" * 1000)
+    with zipfile.ZipFile(io.BytesIO(writing.store.read("zip").data)) as archive:
+        assert archive.read("member") == b"content" * 1000
+    with writing.store.open_writer("pickle") as writer:
+        pickle.dump(list(range(1000)), writer)
+    assert pickle.loads(writing.store.read("pickle").data) == list(range(1000))
+    with io.TextIOWrapper(writing.store.open_writer("text"), encoding="utf-8") as text:
+        text.write("grün\n")
+    with io.BufferedWriter(writing.store.open_writer("buffered"), 10) as buffered:
+        buffered.write(b"ten bytes and more")
+    assert bytes(writing.store.read("text").data) == "grün\n".encode()
+    assert bytes(writing.store.read("buffered").data) == b"ten bytes and more"
+
+
+def test_a_writer_takes_a_hint_of_its_size(writing: Subject) -> None:
+    for hint in (0, 5, 3 * PART_BYTES):
+        with writing.store.open_writer("k", size_hint=hint) as writer:
+            writer.write(b"12345")
+        assert writer.info.size_bytes == 5
+    for wrong in (-1, 1.5, "5"):
+        with pytest.raises(ConfigError, match="size_hint must be a whole number"):
+            writing.store.open_writer("k", size_hint=wrong)
+
+
 def test_nothing_is_there_before_close(writing: Subject) -> None:
     writing.store.write("k", b"old")
     writer = writing.store.open_writer("k")
@@ -111,17 +163,21 @@ def test_an_abort_keeps_what_was_there(writing: Subject, size: int) -> None:
     writer.abort()
     assert bytes(writing.store.read("k").data) == b"old"
     assert list(writing.store.list_uploads()) == []
-    with pytest.raises(StoreError, match="was aborted"):
-        writer.write(b"more")
+    for late in (lambda: writer.write(b"more"), writer.flush, writer.tell, writer.writable):
+        with pytest.raises(ValueError, match="was aborted"):
+            late()
     with pytest.raises(StoreError, match="was aborted"):
         writer.close()
+    with pytest.raises(StoreError, match="is not published: the write was aborted"):
+        _ = writer.info
 
 
 def test_a_closed_writer_stays_closed(writing: Subject) -> None:
     writer = writing.store.open_writer("k")
     writer.close()
-    with pytest.raises(StoreError, match="is closed"):
-        writer.write(b"more")
+    for late in (lambda: writer.write(b"more"), writer.flush, writer.tell, writer.writable):
+        with pytest.raises(ValueError, match=r"closed file: the write to .* is closed"):
+            late()
     with pytest.raises(StoreError, match="published already"):
         writer.abort()
     assert writing.store.head("k").size_bytes == 0

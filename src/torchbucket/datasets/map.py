@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, TypeVar, Unpack, overload
 
@@ -11,6 +13,8 @@ from torch.utils.data import Dataset
 
 from torchbucket.config import StoreConfig
 from torchbucket.datasets.prefetch import check_source, needs_versions, open_readers
+from torchbucket.datasets.queued_batches import QueuedBatches
+from torchbucket.datasets.read_ahead import ReadAhead
 from torchbucket.datasets.settings import MapOptions, MapSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
@@ -31,7 +35,8 @@ class MapDataset(Dataset[T_co]):
 
     A DataLoader asks for a batch at once (``__getitems__``): all its objects are fetched concurrently, and
     ``transform`` runs on one after the other, in the batch's order, so that random augmentation is reproducible. If one
-    fails the rest is dropped and the error names the object; a batch is never shorter than asked for.
+    fails the rest is dropped and the error names the object; a batch is never shorter than asked for. A worker fetches
+    the batches that the loader has asked it for already (``prefetch_factor``) while it makes this one's samples.
 
     Works with fork, forkserver and spawn. Pickles without connections and credentials; with spawn and forkserver
     ``transform`` must be picklable. Threads may share it if ``transform`` allows.
@@ -42,6 +47,8 @@ class MapDataset(Dataset[T_co]):
         self._source = source
         self._transform = transform
         self._settings = settings
+        self._ahead: ReadAhead | None = None  # of this process, if it is a DataLoader's worker
+        self._ahead_pid: int | None = None
 
     @overload
     @classmethod
@@ -211,25 +218,45 @@ class MapDataset(Dataset[T_co]):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[T_co]:
-        """Read the objects of a batch at once and transform them in order; the result is as long as ``indices``."""
-        return list(self._samples([self._position(index) for index in indices]))
+        """Read the objects of a batch at once and transform them in order; the result is as long as ``indices``.
+
+        In a DataLoader's worker the next batches, as far as the loader has asked for them, are being read meanwhile.
+        """
+        positions = [self._position(index) for index in indices]
+        ahead = self._read_ahead()
+        return list(self._samples(self._readers(positions) if ahead is None else ahead.read(positions)))
 
     def __iter__(self) -> Iterator[T_co]:
         """Yield every sample in order, the next objects being fetched meanwhile; the same for every rank and worker."""
         # Without this method Python would index until an IndexError, also one that `transform` raised by mistake.
-        return self._samples(range(len(self)))
+        return self._samples(self._readers(range(len(self))))
 
-    def _samples(self, positions: Iterable[int]) -> Iterator[T_co]:
-        settings = self._settings
-        with closing(open_readers(self._source, positions, fetch=settings.fetch, budget=settings.budget)) as readers:
+    def _samples(self, readers: Generator[ObjectReader, None, None]) -> Iterator[T_co]:
+        with closing(readers):
             for reader in readers:
                 yield apply_transform(self._transform, reader)
+
+    def _readers(self, positions: Iterable[int]) -> Generator[ObjectReader, None, None]:
+        return open_readers(self._source, positions, fetch=self._settings.fetch, budget=self._settings.budget)
+
+    def _read_ahead(self) -> ReadAhead | None:
+        """What reads the batches of this worker; None in any other process, thread or way to fetch."""
+        if self._settings.fetch != "whole" or threading.current_thread() is not threading.main_thread():
+            return None
+        if self._ahead_pid != os.getpid():
+            queued = QueuedBatches.of_this_worker(self, self._position)
+            self._ahead = None if queued is None else ReadAhead(self._source, self._settings.budget, queued)
+            self._ahead_pid = os.getpid()
+        return None if self._ahead is None or self._ahead.busy else self._ahead
 
     def _position(self, index: int) -> int:
         index, count = operator.index(index), len(self)
         if not -count <= index < count:
             raise IndexError(f"index {index} is out of range for a data set of {count} objects")
         return index + count if index < 0 else index
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_ahead": None, "_ahead_pid": None}
 
     def __repr__(self) -> str:
         return f"MapDataset({len(self)} objects in {self._source.root})"

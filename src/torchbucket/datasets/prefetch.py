@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -14,6 +14,7 @@ from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.compose.reading import composed_readers
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.errors import ConfigError, TruncatedError
+from torchbucket.files.body import BodyBuffer
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store.protocol import ObjectData
 
@@ -22,6 +23,7 @@ __all__ = [
     "PREFETCH_OBJECTS",
     "Fetch",
     "PrefetchBudget",
+    "ReadQueue",
     "check_fetch",
     "check_source",
     "needs_versions",
@@ -33,6 +35,8 @@ Fetch = Literal["whole", "lazy"] | Compose
 
 PREFETCH_BYTES: Final = 256 << 20
 PREFETCH_OBJECTS: Final = 128
+
+_OWN_BODY_BYTES: Final = 1 << 20
 
 
 def check_fetch(fetch: Fetch) -> Fetch:
@@ -101,43 +105,58 @@ def open_readers(
     if isinstance(fetch, Compose) and fetch.maximum_bytes:
         yield from composed_readers(source, positions, fetch, budget_bytes=budget.bytes, budget_objects=budget.objects)
         return
-    queue = _Queue(source, iter(positions), budget)
+    following = iter(positions)
+    queue = ReadQueue(source, lambda: next(following, None), budget)
     try:
         while queue.fill():
-            uri, data = queue.take()
-            queue.fill()
-            reader = ObjectReader.from_data(data, uri=uri)
-            del data  # the consumer alone decides how long a body lives
+            reader = queue.next_reader()
             yield reader
-            del reader
+            del reader  # the consumer alone decides how long a body lives
     finally:
         queue.drop()
 
 
-class _Queue:
-    """The reads that were submitted and not yet handed out, oldest first."""
+class ReadQueue:
+    """The reads of whole objects that were submitted and not yet handed out, oldest first.
 
-    def __init__(self, source: ObjectSource, positions: Iterator[int], budget: PrefetchBudget) -> None:
+    Args:
+        source: the objects.
+        next_position: says which object to read next; None where that is not known, or never will be.
+        budget: bounds the reads.
+    """
+
+    def __init__(self, source: ObjectSource, next_position: Callable[[], int | None], budget: PrefetchBudget) -> None:
         self._source = source
-        self._positions = positions
+        self._next_position = next_position
         self._budget = budget
-        self._following: int | None = next(positions, None)
+        self._following: int | None = None  # told already, and beyond the budget for now
         self._pending: deque[_Pending] = deque()
         self._pending_bytes = 0
         self._pid = os.getpid()
 
     def fill(self) -> bool:
         """Submit reads while the budget allows, and one in any case where none is left; say whether there is any."""
-        while self._following is not None:
+        while True:
+            if self._following is None:
+                self._following = self._next_position()
+                if self._following is None:
+                    break
             counted_bytes = self._counted_bytes(self._following)
             if self._pending and not self._fits(counted_bytes):
                 break
             self._pending.append(self._submitted(self._following, counted_bytes))
             self._pending_bytes += counted_bytes
-            self._following = next(self._positions, None)
+            self._following = None
         return bool(self._pending)
 
-    def take(self) -> tuple[str, ObjectData]:
+    def next_reader(self) -> ObjectReader:
+        """Wait for the oldest read and open what it brought; the next ones are on their way meanwhile."""
+        self.fill()
+        uri, data = self._take()
+        self.fill()
+        return ObjectReader.from_data(data, uri=uri)
+
+    def _take(self) -> tuple[str, ObjectData]:
         """Wait for the oldest read; return the object's address and its body, which is no longer counted."""
         oldest = self._pending[0]
         uri = self._source.uri(oldest.position)
@@ -157,6 +176,10 @@ class _Queue:
                 operation="read",
                 uri=uri,
             )
+        if oldest.body is not None:
+            info, body = data.info, oldest.body
+            del data, oldest  # they hold views of the body
+            data = ObjectData(info=info, start=0, data=body.finish())
         return uri, data
 
     def drop(self) -> None:
@@ -167,7 +190,10 @@ class _Queue:
         self._pending.clear()
 
     def _submitted(self, position: int, counted_bytes: int) -> _Pending:
-        return _Pending(position, self._source.submit_read(position), counted_bytes)
+        size_bytes = self._source.listing.size_bytes(position)
+        body = None if size_bytes is None or size_bytes < _OWN_BODY_BYTES else BodyBuffer(size_bytes)
+        future = self._source.submit_read(position, into=None if body is None else body.view)
+        return _Pending(position, future, counted_bytes, body)
 
     def _counted_bytes(self, position: int) -> int:
         size_bytes = self._source.listing.size_bytes(position)
@@ -186,3 +212,4 @@ class _Pending:
     position: int
     future: Future[ObjectData]
     counted_bytes: int
+    body: BodyBuffer | None

@@ -49,8 +49,8 @@ class MapSettings:
         fetch: ``"whole"`` fetches every object, concurrently with the rest of its batch, before ``transform`` runs;
             ``"lazy"`` fetches the ranges that ``transform`` reads, when it does, for a small part of large objects;
             ``Compose(…)`` has Cloud Storage join small objects of a batch, and reads them as one.
-        prefetch_bytes: bound on the bodies of one batch that wait for ``transform``; those beyond it are fetched as the
-            first ones are consumed.
+        prefetch_bytes: bound, for each worker, on the bodies that wait for ``transform``, of a batch and of those that
+            the loader has asked for after it; those beyond it are fetched as the first ones are consumed.
         pin_versions: read every object in the version that the listing or manifest has; one that was overwritten since
             raises ``ObjectChangedError``. Without, an object is read as it is, in one version.
 

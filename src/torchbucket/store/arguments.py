@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from torchbucket.errors import ConfigError
 from torchbucket.uri import key_bytes
 
-__all__ = ["Bytes", "byte_count", "byte_view", "check_key", "check_version", "first_bytes", "writable_view"]
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["Bytes", "byte_count", "byte_view", "check_key", "check_size_hint", "check_version", "writable_view"]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 """Contiguous memory, of any shape and item."""
@@ -40,7 +43,12 @@ def byte_count(name: str, value: int) -> int:
     return count
 
 
-def byte_view(data: Bytes) -> memoryview:
+def check_size_hint(size_hint: int | None) -> int | None:
+    """Return what a caller expects to write, in bytes; raise ``ConfigError`` unless it is a size, or None."""
+    return None if size_hint is None else byte_count("size_hint", size_hint)
+
+
+def byte_view(data: ReadableBuffer) -> memoryview:
     """The memory of ``data`` as flat bytes; raise ``ConfigError`` where it is not contiguous, or no memory at all."""
     try:
         view = memoryview(data)
@@ -61,10 +69,3 @@ def writable_view(memory: memoryview) -> memoryview:
     if view.readonly:
         raise ConfigError("the target of a read must be writable memory; got a read-only view")
     return view
-
-
-def first_bytes(memory: memoryview, length: int) -> memoryview:
-    """The first ``length`` bytes of a read's target; raise ``ConfigError`` where it is shorter."""
-    if len(memory) < length:
-        raise ConfigError(f"the target holds {len(memory)} bytes but the range has {length}; give at least as many")
-    return memory[:length]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import ConfigError, ObjectChangedError, StoreError
+from torchbucket.errors import ConfigError, ObjectChangedError
 from torchbucket.store.arguments import Bytes, byte_view
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, Read
 from torchbucket.uri import ObjectURI
 
 __all__ = [
     "BaseStore",
-    "BaseWriter",
     "check_same",
-    "completed",
+    "fit",
     "refuse_fields",
+    "settled",
 ]
 
 T = TypeVar("T")
@@ -64,16 +63,19 @@ class BaseStore:
         self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
     ) -> ObjectInfo:
         """Write a whole object from pieces of memory, one after another; it appears whole or not at all."""
-        with self.open_writer(key, if_absent=if_absent, if_version=if_version) as writer:
-            for piece in pieces:
-                writer.write(piece)
-            return writer.close()
+        views = [byte_view(piece) for piece in pieces]
+        size_hint = sum(map(len, views))
+        with self.open_writer(key, size_hint=size_hint, if_absent=if_absent, if_version=if_version) as writer:
+            writer.writelines(views)
+        return writer.info
 
     def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read; see the protocol."""
         raise NotImplementedError
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> ObjectWriter:
         """Begin a streamed write; see the protocol."""
         raise NotImplementedError
 
@@ -89,72 +91,11 @@ class BaseStore:
         return f"{type(self).__name__}({self._uri!r}, {self._config!r})"
 
 
-class BaseWriter:
-    """The life of a streamed write: open, then closed or given up.
-
-    A subclass does the work in ``_write``, ``_publish`` and ``_discard``; each is called in the right state only.
-    """
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._info: ObjectInfo | None = None
-        self._failure: str | None = None
-
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:
-        """Copy ``data`` before returning; return its size in bytes."""
-        self._check_open("write")
-        view = byte_view(data)
-        try:
-            self._write(view)
-        except BaseException:
-            self.abort()
-            raise
-        return len(view)
-
-    def close(self) -> ObjectInfo:
-        """Publish the object and describe it; closing again returns the same."""
-        if self._info is not None:
-            return self._info
-        self._check_open("close")
-        try:
-            self._info = self._publish()
-        except BaseException:
-            self.abort()
-            raise
-        return self._info
-
-    def abort(self) -> None:
-        """Give the write up and leave nothing behind."""
-        if self._info is not None:
-            raise StoreError(f"{self._uri} is published already and cannot be aborted; delete it", uri=self._uri)
-        if self._failure is None:
-            self._failure = "was aborted"
-            self._discard()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        if kind is None:
-            self.close()
-        elif self._info is None:
-            self.abort()
-
-    def _check_open(self, wanted: str) -> None:
-        state = "is closed" if self._info is not None else self._failure
-        if state is not None:
-            raise StoreError(f"cannot {wanted}: the write to {self._uri} {state}", operation=wanted, uri=self._uri)
-
-    def _write(self, view: memoryview) -> None:
-        raise NotImplementedError
-
-    def _publish(self) -> ObjectInfo:
-        raise NotImplementedError
-
-    def _discard(self) -> None:
-        raise NotImplementedError
+def fit(target: memoryview, length: int) -> memoryview:
+    """The first ``length`` bytes of a read's target; raise ``ConfigError`` where it is shorter."""
+    if len(target) < length:
+        raise ConfigError(f"the target holds {len(target)} bytes but the range has {length}; give at least as many")
+    return target[:length]
 
 
 def check_same(
@@ -173,7 +114,7 @@ def check_same(
         )
 
 
-def completed(work: Callable[[], T]) -> Future[T]:
+def settled(work: Callable[[], T]) -> Future[T]:
     """Do the work now and return it as a future that is done."""
     future: Future[T] = Future()
     try:

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Protocol, Self, TypeAlias, runtime_checkable
+from io import BufferedIOBase
+from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, runtime_checkable
 
 from torchbucket.store.arguments import Bytes, byte_count, check_key, check_version, writable_view
 
-__all__ = [
-    "GAP_BYTES",
-    "ListedPage",
-    "ObjectData",
-    "ObjectInfo",
-    "ObjectWriter",
-    "OpenUpload",
-    "Read",
-    "Store",
-    "Target",
-]
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
-Target: TypeAlias = tuple[int, memoryview]
-"""Where in an object, in bytes, and the writable, contiguous memory to fill from there on."""
-
-GAP_BYTES: Final = 256 << 10
-"""Unwanted bytes between two targets that it costs less to read than to ask around. *Source:* a request for 100 KiB
-took 0.19 ms of CPU over HTTP and 0.28 over TLS, a GiB in large ranges 0.69 and 0.81 s, so that a request by itself
-costs as much as 180 to 260 KiB of a body."""
+__all__ = ["ListedPage", "ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Read", "Store"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,29 +120,44 @@ class OpenUpload:
     started_s: float | None = None
 
 
-class ObjectWriter(Protocol):
-    """A streamed write: the object appears whole when ``close`` returns, or never.
+class ObjectWriter(BufferedIOBase, BinaryIO):
+    """A streamed write, as a file open for writing: the object appears whole when ``close`` returns, or never.
 
-    Leaving a ``with`` block by an exception aborts. Not for use by several threads at once.
+    For whatever writes to a binary file, in order: ``torch.save``, pickle, zipfile, ``io.TextIOWrapper``. Leaving a
+    ``with`` block by an exception aborts. An ``io`` wrapper around it closes it, hence publishes, also when its own
+    block is left by an exception: ``detach`` the wrapper and leave the closing to the writer's block.
+
+    Not for use by several threads at once, nor in a forked child.
     """
 
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:
-        """Copy ``data`` before returning, so that the caller may reuse its memory; return its size in bytes."""
-        ...
+    @property
+    @abstractmethod
+    def info(self) -> ObjectInfo:
+        """The object that was published; a ``StoreError`` as long as none was."""
 
-    def close(self) -> ObjectInfo:
-        """Publish the object and describe it; closing again returns the same. Raise what made any part fail."""
-        ...
+    @abstractmethod
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Copy all of ``data`` before returning, so that the caller may reuse its memory; return its size in bytes.
 
+        Raises:
+            ValueError: the writer was closed or aborted.
+            StoreError: what made any part fail; the write is aborted then.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Publish the object, once; ``info`` describes it then. Raise what made any part fail."""
+
+    @abstractmethod
     def abort(self) -> None:
-        """Give the write up and leave nothing behind; allowed after a failure and an ``abort``, not after ``close``."""
-        ...
+        """Give the write up and leave nothing behind; allowed after a failure and an ``abort``, not after ``close``.
 
+        Raises nothing where the server cannot be reached, since what made the caller give up matters more: it is asked
+        on, as long as the store is open, and a warning says what may be left.
+        """
+
+    @abstractmethod
     def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
 
 
 @runtime_checkable
@@ -195,46 +196,17 @@ class Store(Protocol):
         """
         ...
 
-    def submit_read_into(
-        self,
-        key: str,
-        targets: Sequence[Target],
-        *,
-        size_bytes: int | None = None,
-        version: str | None = None,
-        gap_bytes: int = GAP_BYTES,
-        filled: Callable[[int], None] | None = None,
-    ) -> Future[ObjectInfo]:
-        """Begin to fill many pieces of memory from one object and return at once; bytes go straight into them.
-
-        The future tells the object when all are full. Neighbours are asked for together, what is long in parts at the
-        same time, and all bytes are of one version. Cancelling drops requests not yet begun; the memory is the
-        caller's again when the future is done, and holds anything where that has failed.
-
-        Args:
-            key: the object's key.
-            targets: (start, memory) pairs, in any order. They may overlap in the object, not in memory; one of no bytes
-                is full at once.
-            size_bytes: the object's size where it is known; see :class:`Read`. Targets that together are the whole
-                object are then held against its checksum.
-            version: read this version or fail with ``ObjectChangedError``; None means the one that is seen first.
-            gap_bytes: bytes between two targets that are read and dropped rather than asked around.
-            filled: called with the position of each target in ``targets`` as soon as it is full, before the future is
-                done; on the store's own thread, so it must be quick. A checksum may still prove the bytes wrong: then
-                it is called again after they were fetched anew, or the future fails.
-
-        Raises:
-            ConfigError: memory that cannot be written to, a start below 0, a wrong key, size or version.
-            TruncatedError: by the future, where the object ends before a target does; nothing is written beyond.
-        """
-        ...
-
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
         """Read the bytes ``[start, stop)`` and wait for them; see :class:`Read`."""
         ...
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> ObjectWriter:
         """Begin a streamed write, published by ``close``.
+
+        ``size_hint`` is the object's size in bytes as far as the caller knows it. It saves memory for small objects,
+        and for very large ones it makes the parts large enough; writing more or less is no error.
 
         With ``if_absent``, closing raises ``PreconditionFailedError`` if the key exists; with ``if_version``, unless
         the object has that version. Both together are a ``ConfigError``.

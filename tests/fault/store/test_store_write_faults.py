@@ -211,38 +211,6 @@ def test_anonymous_requests_have_no_signature(server: ScriptedS3, opened: Opened
     assert not any("authorization" in seen.headers or "x-amz-date" in seen.headers for seen in server.seen)
 
 
-def test_writers_wait_for_memory(server: ScriptedS3, opened: Opened) -> None:
-    """Two parts fit into the budget; the third write waits until the server takes one."""
-    server.faults["upload_part"].extend([Fault(stall_after=-1)] * 2)
-    store = opened(memory_budget_bytes=10 * MIB, stall_timeout_s=1)
-    progress = []
-
-    def write() -> None:
-        with store.open_writer("k") as writer:
-            for start in range(0, len(LARGE), 5 * MIB):
-                writer.write(LARGE[start : start + 5 * MIB])
-                progress.append(start)
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    thread.join(0.5)
-    assert len(progress) <= 3
-    thread.join(60)
-    assert server.objects == {"k": LARGE}
-
-
-def test_two_writers_in_one_thread_do_not_wait_for_each_other(server: ScriptedS3, opened: Opened) -> None:
-    """Each holds a part that is being filled, and the budget has room for one: waiting would never end."""
-    store = opened(memory_budget_bytes=5 * MIB)
-    first, second = store.open_writer("first"), store.open_writer("second")
-    for start in range(0, len(LARGE), MIB):
-        first.write(LARGE[start : start + MIB])
-        second.write(LARGE[start : start + MIB])
-    first.close()
-    second.close()
-    assert server.objects == {"first": LARGE, "second": LARGE}
-
-
 def page(*keys: str, token: str | None = None) -> bytes:
     contents = "".join(f"<Contents><Key>{key}</Key><Size>1</Size></Contents>" for key in keys)
     more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken>" if token else ""

@@ -106,7 +106,8 @@ class StoreMachine(RuleBasedStateMachine):
                 if streamed:
                     with store.open_writer(key, if_absent=if_absent) as writer:
                         writer.write(content)
-                        info = writer.close()
+                        writer.close()
+                        info = writer.info
                 else:
                     info = store.write(key, content, if_absent=if_absent)
             except PreconditionFailedError:

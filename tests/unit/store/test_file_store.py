@@ -156,6 +156,37 @@ def test_open_uploads_are_looked_for_below_the_prefix_only(store: Store, root: P
             list(store.list_uploads())
 
 
+def test_a_write_is_on_the_device_with_the_names_that_lead_to_it(
+    store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced, real = [], os.fsync
+
+    def fsync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append((path.name if path.is_file() else str(path.relative_to(root)), (root / "new/er/k").exists()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.write("new/er/k", b"v")
+    assert synced[0][0].endswith("-k")
+    assert synced == [(synced[0][0], False), ("new/er", True), ("new", True), (".", True)]
+    synced.clear()
+    store.write("new/er/k", b"v", if_version=store.head("new/er/k").version)
+    assert [name for name, _ in synced[1:]] == ["new/er"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_device_leaves_no_temporary(store: Store, root: Path) -> None:
+    """What is buffered is written again when the file is closed, and finds the device full again."""
+    with Path("/dev/full").open("wb") as full, pytest.raises(StoreError, match="No space left"):
+        writer = store.open_writer("k")
+        writer.write(b"buffered")
+        os.dup2(full.fileno(), writer.file.fileno())
+        writer.close()
+    assert writer.closed
+    assert list(root.iterdir()) == []
+
+
 def test_long_names_have_temporaries_that_fit(store: Store) -> None:
     key = "ü" * 127
     store.write(key, b"v")

@@ -156,14 +156,14 @@ def test_a_late_read_waits_for_the_account_to_allow_a_second_request() -> None:
     assert twins(track, attempt, 0.1) == 0
     for _ in range(20):
         track.policy.learn(0.02)
-    assert twins(track, attempt, 0.2) == 1
+    assert twins(track, attempt, 0.3) == 1
 
 
 def test_a_late_read_waits_for_the_service_to_grant_requests_again() -> None:
     track = Track()
     attempt = begun(track)
     assert twins(track, attempt, 0.1, strained=True) == 0
-    assert twins(track, attempt, 0.2) == 1
+    assert twins(track, attempt, 0.3) == 1
 
 
 def test_a_second_request_that_is_late_is_replaced_by_a_third() -> None:
@@ -176,8 +176,8 @@ def test_a_second_request_that_is_late_is_replaced_by_a_third() -> None:
     track.hedges.began(third)
     assert third.hedge
     assert track.hedges.owner(third_twin) is track.read
-    assert track.hedges.late(third.started_s + 0.055, strained=False) == []
-    assert len(track.hedges.late(third.started_s + 0.065, strained=False)) == 1
+    assert track.hedges.late(third.started_s + 0.075, strained=False) == []
+    assert len(track.hedges.late(third.started_s + 0.085, strained=False)) == 1
     assert track.cut == [track.second, third]
 
 

@@ -173,6 +173,17 @@ def test_second_requests_are_a_share_of_all(share: float) -> None:
     assert taken >= share * 10_000 - 1
 
 
+def test_the_fewer_second_requests_are_left_the_later_a_read_must_be() -> None:
+    policy = HedgePolicy(0.05)
+    asked = []
+    for _ in range(8):
+        asked.append(policy.scarcity)
+        policy.take()
+    assert asked[0] == 1
+    assert asked == sorted(asked)
+    assert asked[-1] == 8
+
+
 def test_patience_with_a_body_doubles() -> None:
     policy = HedgePolicy(0.05)
     assert [policy.stalled_after_s(attempt) for attempt in (1, 2, 3)] == [2.0, 4.0, 8.0]

@@ -1,10 +1,8 @@
-"""Waiting, fairness, part sizes and buffers: the rules that need no server."""
+"""Waiting, fairness and part sizes: the rules that need no server."""
 
 from __future__ import annotations
 
 import random
-import threading
-import time
 from email.utils import formatdate
 
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket.config import MIB, RetryConfig
-from torchbucket.store.http.part_buffers import PartBuffers
 from torchbucket.store.http.part_writer import part_size_bytes
 from torchbucket.store.transport.fair_queue import FairQueue
 from torchbucket.store.transport.retry import Backoff, retry_after_s
@@ -117,42 +114,3 @@ def test_parts_of_the_default_size_stay_small_for_common_checkpoints() -> None:
             break
         total += size
     assert total > 100 * GIB
-
-
-def test_buffers_are_lent_within_the_budget_and_used_again() -> None:
-    buffers = PartBuffers(20, 10)
-    buffers.enter()
-    first, second = buffers.take(10), buffers.take(10)
-    buffers.sending()
-    waited = threading.Event()
-    taken = []
-
-    def take() -> None:
-        waited.set()
-        taken.append(buffers.take(10))
-
-    thread = threading.Thread(target=take)
-    thread.start()
-    waited.wait(10)
-    time.sleep(0.05)
-    assert not taken
-    buffers.give_back(first, sent=True)
-    thread.join(10)
-    assert taken[0] is first
-    assert second is not first
-
-
-def test_buffers_that_nobody_will_return_are_not_waited_for() -> None:
-    buffers = PartBuffers(10, 10)
-    held = [buffers.take(10) for _ in range(3)]
-    assert len({id(buffer) for buffer in held}) == 3
-
-
-def test_spare_buffers_go_with_the_last_writer() -> None:
-    buffers = PartBuffers(20, 10)
-    buffers.enter()
-    first = buffers.take(10)
-    buffers.give_back(first, sent=False)
-    buffers.leave()
-    buffers.enter()
-    assert buffers.take(10) is not first

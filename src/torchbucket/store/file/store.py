@@ -15,17 +15,15 @@ from typing import Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
-from torchbucket.store.arguments import byte_count, check_key, first_bytes
-from torchbucket.store.base import BaseStore, check_same
+from torchbucket.store.arguments import check_key, check_size_hint
+from torchbucket.store.base import BaseStore, check_same, fit
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.file.errors import explained
 from torchbucket.store.file.listing import TEMPORARY_PREFIX, list_files
 from torchbucket.store.file.writer import FileWriter, check_condition, described, locked
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
-from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
-from torchbucket.store.scatter import check_within, checked_targets
-from torchbucket.store.writable_bytes import writable_bytes
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
 from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["FileStore"]
@@ -34,9 +32,6 @@ T = TypeVar("T")
 
 # Threads that read ahead of a disk. Source: NVMe and page cache are saturated by far fewer; more only cost memory.
 _READERS: Final = 16
-
-# A call returns at most 2 GiB less a page, so that more is read by several. Source: Linux manual, read(2).
-_ONE_CALL_BYTES: Final = 1 << 30
 
 
 class FileStore(BaseStore):
@@ -91,18 +86,7 @@ class FileStore(BaseStore):
 
     def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read on one of the store's threads; one opened file serves the whole of it."""
-
-        def work(descriptor: int, info: ObjectInfo) -> ObjectData:
-            length = read.length_in(info.size_bytes)
-            data: bytes | memoryview
-            if read.into is None:
-                data = _read_bytes(descriptor, read.start, length)
-            else:
-                data = first_bytes(read.into, length)
-                _read_into(descriptor, read.start, data)
-            return ObjectData(info=info, start=read.start, data=data)
-
-        return self._submit(partial(self._opened, read, work))
+        return self._submit(partial(self._read, read))
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
         with self._lock:
@@ -111,52 +95,37 @@ class FileStore(BaseStore):
                 self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
             return self._pool.submit(work)
 
-    def submit_read_into(
-        self,
-        key: str,
-        targets: Sequence[Target],
-        *,
-        size_bytes: int | None = None,
-        version: str | None = None,
-        gap_bytes: int = GAP_BYTES,  # each piece is read by itself
-        filled: Callable[[int], None] | None = None,
-    ) -> Future[ObjectInfo]:
-        """Begin to fill the targets on one of the store's threads; one opened file serves all of them."""
-        read = Read(key=key, size_bytes=size_bytes, version=version)
-        byte_count("gap_bytes", gap_bytes)
-        flat = checked_targets(targets)
-
-        def work(descriptor: int, info: ObjectInfo) -> ObjectInfo:
-            check_within(self.address(key), info, flat)
-            for position in sorted(range(len(flat)), key=lambda position: flat[position][0]):
-                start, memory = flat[position]
-                _read_into(descriptor, start, memory)
-                if filled is not None:
-                    filled(position)
-            return info
-
-        return self._submit(partial(self._opened, read, work))
-
-    def _opened(self, read: Read, work: Callable[[int, ObjectInfo], T]) -> T:
-        """Have ``work`` read an object by its descriptor and description, and see that it stayed as it was."""
-        path, uri = self._path(read.key), self.address(read.key)
-        with explained("read", uri):
+    def _read(self, read: Read) -> ObjectData:
+        key = read.key
+        path = self._path(key)
+        with explained("read", self.address(key)):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
                     raise FileNotFoundError
-                info = described(read.key, found)
-                check_same(uri, info, size_bytes=read.size_bytes, version=read.version)
-                result = work(descriptor, info)
+                info = described(key, found)
+                check_same(self.address(key), info, size_bytes=read.size_bytes, version=read.version)
+                length = read.length_in(info.size_bytes)
+                data: bytes | memoryview
+                if read.into is None:
+                    data = _read_bytes(descriptor, read.start, length)
+                else:
+                    data = fit(read.into, length)
+                    _read_into(descriptor, read.start, data)
                 # A file that something rewrote in place, not by renaming, has another time or size now.
-                check_same(uri, described(read.key, os.fstat(descriptor)), size_bytes=None, version=info.version)
+                check_same(
+                    self.address(key), described(key, os.fstat(descriptor)), size_bytes=None, version=info.version
+                )
             finally:
                 os.close(descriptor)
-        return result
+        return ObjectData(info=info, start=read.start, data=data)
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> FileWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> FileWriter:
         """Begin a write to a temporary file beside the target."""
+        check_size_hint(size_hint)
         condition = condition_of(if_absent, if_version)
         return FileWriter(self.address(key), key, self._path(key, follow=False), condition, self._prune)
 
@@ -191,7 +160,7 @@ class FileStore(BaseStore):
                     # Something that rewrote the file in place, not by renaming, changed its time or size.
                     after = described(source.key, os.fstat(reader.fileno()))
                     check_same(uri, after, size_bytes=None, version=before.version, operation=operation)
-            return writer.close()
+        return writer.info
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
         """Yield the temporary files of writes in progress and of writers that were killed.
@@ -261,13 +230,14 @@ class FileStore(BaseStore):
 
 
 def _read_bytes(descriptor: int, start: int, length: int) -> bytes:
-    if length < _ONE_CALL_BYTES:
-        data = os.pread(descriptor, length, start)
-        if len(data) == length:
-            return data
-    whole, memory = writable_bytes(length)
-    _read_into(descriptor, start, memory)
-    return whole
+    # One call returns at most 2 GiB less a page. Source: Linux manual, read(2).
+    first = os.pread(descriptor, length, start)
+    if len(first) == length:
+        return first
+    whole = memoryview(bytearray(length))
+    whole[: len(first)] = first
+    _read_into(descriptor, start + len(first), whole[len(first) :])
+    return bytes(whole)
 
 
 def _read_into(descriptor: int, start: int, target: memoryview) -> None:

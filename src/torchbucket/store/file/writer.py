@@ -12,11 +12,11 @@ from io import BufferedWriter, FileIO
 from pathlib import Path
 
 from torchbucket.errors import UnsupportedError
-from torchbucket.store.base import BaseWriter
 from torchbucket.store.conditions import Condition, unmet
 from torchbucket.store.file.errors import explained
 from torchbucket.store.file.listing import TEMPORARY_PREFIX
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.writer import BaseWriter
 
 __all__ = ["FileWriter", "check_condition", "described", "locked"]
 
@@ -35,14 +35,14 @@ class FileWriter(BaseWriter):
     def __init__(
         self, uri: str, key: str, path: str, condition: Condition | None, prune: Callable[[Path], None]
     ) -> None:
-        super().__init__(uri)
         self._key, self._path, self._condition, self._prune = key, path, condition, prune
         self._temporary: str | None = None
-        self._pid = os.getpid()
         with explained("write", uri):
             if Path(path).is_dir():
                 raise IsADirectoryError
+            self._made_in = _directories_to_make(Path(path).parent)
             self.file, self._temporary = _temporary_beside(path)
+        super().__init__(uri)
 
     def _write(self, view: memoryview) -> None:
         with explained("write", self._uri):
@@ -56,7 +56,7 @@ class FileWriter(BaseWriter):
             os.fsync(self.file.fileno())
             found = os.fstat(self.file.fileno())
             self.file.close()
-            with locked(Path(self._path).parent, self._uri, needed=self._condition is not None):
+            with locked(Path(self._path).parent, self._uri, needed=self._condition is not None) as directory:
                 if self._condition is None:
                     Path(temporary).replace(self._path)
                 elif self._condition.version is None:
@@ -66,20 +66,24 @@ class FileWriter(BaseWriter):
                 else:
                     check_condition("write", self._uri, self._path, self._key, self._condition)
                     Path(temporary).replace(self._path)
-            self._temporary = None
+                self._temporary = None
+                # A name is on the device only when its directory is, and so are the names of new directories.
+                os.fsync(directory)
+            for made_in in self._made_in:
+                with _opened(made_in) as directory:
+                    os.fsync(directory)
             return described(self._key, found)
 
     def _discard(self) -> None:
-        self.file.close()
+        with contextlib.suppress(OSError):
+            self.file.close()  # which writes what is buffered still, and may find the device full again
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
             self._prune(Path(temporary).parent)
 
-    def __del__(self) -> None:
-        # A forked child holds a copy of its parent's writer, whose file is not the child's to remove.
-        if getattr(self, "_temporary", None) is not None and self._pid == os.getpid():
-            self.abort()
+    def _discard_unclosed(self) -> None:
+        self._discard()
 
 
 def described(key: str, found: os.stat_result) -> ObjectInfo:
@@ -103,8 +107,10 @@ def check_condition(operation: str, uri: str, path: str, key: str, condition: Co
 
 
 @contextlib.contextmanager
-def locked(directory: Path, uri: str, *, needed: bool) -> Iterator[None]:
+def locked(directory: Path, uri: str, *, needed: bool) -> Iterator[int]:
     """Hold a directory's lock, so that no other store, in this process or another, changes which files it holds.
+
+    Yields a descriptor of the directory.
 
     The lock is advisory, ``flock`` on the directory itself: it leaves nothing behind and goes with the process. Some
     network file systems have none; only a change on a condition (``needed``) is refused there.
@@ -112,8 +118,7 @@ def locked(directory: Path, uri: str, *, needed: bool) -> Iterator[None]:
     Raises:
         UnsupportedError: the lock is needed and the file system has none.
     """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _opened(directory) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
@@ -125,13 +130,29 @@ def locked(directory: Path, uri: str, *, needed: bool) -> Iterator[None]:
                     uri=uri,
                 ) from error
         try:
-            yield
+            yield descriptor
         finally:
             # Not left to the close: a child forked meanwhile holds a copy of the descriptor, and with it the lock.
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _directories_to_make(directory: Path) -> list[Path]:
+    """The directories in which others are to be made, so that ``directory`` is there."""
+    made_in = []
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+        made_in.append(directory)
+    return made_in
 
 
 def _temporary_beside(path: str) -> tuple[BufferedWriter, str]:

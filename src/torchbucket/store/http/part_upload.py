@@ -148,9 +148,9 @@ class PartUpload:
                 self._arrived.append(future.result())
             elif self._failure is None:
                 self._failure = error
-            self._pending.discard(part)
             if ended is not None:
-                ended()
+                ended()  # before nobody waits for the part any more
+            self._pending.discard(part)
             self._changed.notify_all()
 
     def complete(self) -> ObjectInfo:

@@ -132,7 +132,7 @@ class Hedges:
                 continue
             sent_s = self._engine.sent_s(attempt)
             race = self._races.get(attempt.operation)
-            patience_s = late_after_s * (1 if race is None else race.patience)
+            patience_s = late_after_s * self._policy.scarcity * (1 if race is None else race.patience)
             if barred or sent_s is None or now_s - sent_s < patience_s:
                 self._overdue.append(attempt)
                 continue

@@ -69,6 +69,14 @@ class HedgePolicy:
         usual_s = _STALL_FACTOR * (self.late_after_s or 0.0)
         return float(max(_LEAST_STALL_S, usual_s) * 2 ** min(attempt - 1, 20))
 
+    @property
+    def scarcity(self) -> float:
+        """How many times as late a read must be to be worth one of the second requests that are left: 1 where all are.
+
+        So a moment in which many are a little late does not use up what the few that are really late need.
+        """
+        return _BURST / max(1.0, self._tokens)
+
     def take(self) -> bool:
         """Take one second request from the account; False where it is used up."""
         if self._tokens < 1.0:

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
-from torchbucket.store.arguments import Bytes, byte_count, byte_view
-from torchbucket.store.protocol import (
-    GAP_BYTES,
-    ListedPage,
-    ObjectData,
-    ObjectInfo,
-    ObjectWriter,
-    OpenUpload,
-    Read,
-    Store,
-    Target,
-)
-from torchbucket.store.scatter import checked_targets
+from torchbucket.store.arguments import Bytes, byte_view
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
+from torchbucket.store.writer import BaseWriter
 from torchbucket.uri import key_bytes
 
-__all__ = ["ForwardingStore", "read_bytes"]
+__all__ = ["ForwardingStore"]
 
 T = TypeVar("T")
 
@@ -92,29 +81,6 @@ class ForwardingStore:
         """Begin a read; see the protocol."""
         return self._submit("submit_read", lambda: self._inner.submit_read(read), wanted_bytes=read.length_bytes or 0)
 
-    def submit_read_into(
-        self,
-        key: str,
-        targets: Sequence[Target],
-        *,
-        size_bytes: int | None = None,
-        version: str | None = None,
-        gap_bytes: int = GAP_BYTES,
-        filled: Callable[[int], None] | None = None,
-    ) -> Future[ObjectInfo]:
-        """Begin to fill many pieces of memory; see the protocol."""
-        # At once, as the inner store would, whenever the call is made.
-        Read(key=key, size_bytes=size_bytes, version=version)
-        byte_count("gap_bytes", gap_bytes)
-        flat = checked_targets(targets)
-        return self._submit(
-            "submit_read_into",
-            lambda: self._inner.submit_read_into(
-                key, flat, size_bytes=size_bytes, version=version, gap_bytes=gap_bytes, filled=filled
-            ),
-            wanted_bytes=sum(len(memory) for _, memory in flat),
-        )
-
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
         """Read bytes and wait for them; it counts as a ``submit_read``."""
         future = self.submit_read(Read(key=key, start=start, stop=stop, version=version))
@@ -124,12 +90,15 @@ class ForwardingStore:
             future.cancel()
             raise
 
-    def open_writer(self, key: str, *, if_absent: bool = False, if_version: str | None = None) -> ObjectWriter:
+    def open_writer(
+        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
+    ) -> ObjectWriter:
         """Begin a streamed write, whose calls go through the wrapper too; see the protocol."""
-        writer = self._call(
-            "open_writer", lambda: self._inner.open_writer(key, if_absent=if_absent, if_version=if_version)
-        )
-        return _ForwardingWriter(self, writer)
+
+        def begin() -> ObjectWriter:
+            return self._inner.open_writer(key, size_hint=size_hint, if_absent=if_absent, if_version=if_version)
+
+        return _ForwardingWriter(self, self._call("open_writer", begin))
 
     def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
         """Write a whole object; see the protocol."""
@@ -192,33 +161,20 @@ class ForwardingStore:
                 close()
 
 
-def read_bytes(result: object, wanted_bytes: int) -> int:
-    """How many bytes a successful call brought; a read may have asked for more than there were."""
-    return len(result.data) if isinstance(result, ObjectData) else wanted_bytes
-
-
-class _ForwardingWriter:
+class _ForwardingWriter(BaseWriter):
     """A writer whose calls go through a wrapper's ``_call``."""
 
     def __init__(self, store: ForwardingStore, inner: ObjectWriter) -> None:
+        super().__init__(inner.name)
         self._call = store._call
         self._inner = inner
 
-    def write(self, data: bytes | bytearray | memoryview, /) -> int:
-        return self._call("writer.write", lambda: self._inner.write(data), sent_bytes=len(byte_view(data)))
+    def _write(self, view: memoryview) -> None:
+        self._call("writer.write", lambda: self._inner.write(view), sent_bytes=len(view))
 
-    def close(self) -> ObjectInfo:
-        return self._call("writer.close", self._inner.close)
+    def _publish(self) -> ObjectInfo:
+        self._call("writer.close", self._inner.close)
+        return self._inner.info
 
-    def abort(self) -> None:
+    def _discard(self) -> None:
         self._call("writer.abort", self._inner.abort)
-
-    def __enter__(self) -> Self:
-        self._inner.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        name = "writer.close" if kind is None else "writer.abort"
-        self._call(name, lambda: self._inner.__exit__(kind, error, traceback))

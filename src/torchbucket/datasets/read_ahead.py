@@ -1,0 +1,75 @@
+"""The reads of a DataLoader's worker: those of the next batches begin while this one's samples are made."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+
+from torchbucket.datasets.prefetch import PrefetchBudget, ReadQueue
+from torchbucket.datasets.queued_batches import QueuedBatches
+from torchbucket.datasets.source import ObjectSource
+from torchbucket.files.reader import ObjectReader
+
+__all__ = ["ReadAhead"]
+
+
+class ReadAhead:
+    """Reads one batch after another and, within one budget, those that the worker will be asked for after it.
+
+    What was begun for a batch is used only where exactly that batch is asked for next; anything else drops it, so that
+    no sample depends on what was foreseen. A read that fails is noticed by the batch that needs it. Not for use by
+    several threads.
+
+    Args:
+        source: the objects.
+        budget: bounds the bodies that were asked for and not handed out, of all batches together.
+        queued: the batches to come.
+    """
+
+    def __init__(self, source: ObjectSource, budget: PrefetchBudget, queued: QueuedBatches) -> None:
+        self._source = source
+        self._budget = budget
+        self._queued = queued
+        self.busy = False
+        """Whether a batch is being read. A transform that needs samples of another one reads them elsewhere."""
+        self._begin_anew()
+
+    def read(self, positions: Sequence[int]) -> Generator[ObjectReader, None, None]:
+        """Yield an open reader for each position of a batch, in order; see ``prefetch.open_readers``."""
+        if self._foreseen and self._foreseen[0] == positions:
+            self._foreseen.popleft()
+        else:
+            if self._foreseen:
+                self._drop()
+            self._positions.extend(positions)
+        self.busy = True
+        handed_out = 0
+        try:
+            for _ in positions:
+                reader = self._reads.next_reader()
+                handed_out += 1
+                yield reader
+                del reader
+        finally:
+            self.busy = False
+            if handed_out < len(positions):
+                self._drop()
+
+    def _drop(self) -> None:
+        self._reads.drop()
+        self._queued.tell_again()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._foreseen: deque[list[int]] = deque()  # batches that were begun, or are next, and not asked for yet
+        self._positions: deque[int] = deque()  # what is to be read and was not begun, in order
+        self._reads = ReadQueue(self._source, self._next_position, self._budget)
+
+    def _next_position(self) -> int | None:
+        while not self._positions:
+            batch = self._queued.next_batch()
+            if batch is None:
+                return None
+            self._foreseen.append(batch)
+            self._positions.extend(batch)
+        return self._positions.popleft()

@@ -1,0 +1,223 @@
+"""Many writers at once: bounded by one budget, never waiting for each other, and given up without delay."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import random
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+from scripted_s3 import Fault, ScriptedS3, error_body
+
+from torchbucket.config import MIB
+from torchbucket.errors import StoreError
+from torchbucket.store import Store
+from torchbucket.store.http import part_upload, part_writer
+from torchbucket.store.http.write_memory import CHUNK_BYTES, WriterShare, write_memory
+
+Opened = Callable[..., Store]
+CONTENT = random.Random(16).randbytes(11 * MIB + 5)
+PIECE = 700_001
+WRITERS = 16
+
+
+@pytest.fixture
+def most_bytes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The most memory that writers held at once, noted whenever one asked for more."""
+    seen = [0]
+    take = WriterShare.take
+
+    def noted(share: WriterShare, most_bytes: int) -> bytearray | None:
+        chunk = take(share, most_bytes)
+        with write_memory.lock:
+            seen[0] = max(seen[0], write_memory.lent_bytes + len(write_memory.spare) * CHUNK_BYTES)
+            assert write_memory.lent_bytes <= write_memory.taken_bytes
+        return chunk
+
+    monkeypatch.setattr(WriterShare, "take", noted)
+    yield seen
+    assert (write_memory.taken_bytes, write_memory.lent_bytes) == (0, 0)
+
+
+def pieces() -> Iterator[bytes]:
+    for start in range(0, len(CONTENT), PIECE):
+        yield CONTENT[start : start + PIECE]
+
+
+def test_sixteen_writers_in_threads_stay_within_the_budget_and_all_end(
+    server: ScriptedS3, opened: Opened, most_bytes: list[int]
+) -> None:
+    server.faults["upload_part"].extend([Fault(status=500, body=error_body("InternalError"))] * 8)
+    store, together = opened(memory_budget_bytes=WRITERS * 5 * MIB), threading.Barrier(WRITERS)
+
+    def write(number: int) -> None:
+        with store.open_writer(f"k{number}") as writer:
+            together.wait(60)
+            writer.writelines(pieces())
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        list(threads.map(write, range(WRITERS)))
+    assert server.objects == {f"k{number}": CONTENT for number in range(WRITERS)}
+    assert 5 * MIB < most_bytes[0] <= WRITERS * 5 * MIB
+
+
+def test_sixteen_writers_taking_turns_in_one_thread_never_wait_for_each_other(
+    server: ScriptedS3, opened: Opened, most_bytes: list[int]
+) -> None:
+    """All of the budget is promised, and each holds a part that is being filled while the others are written to."""
+    store = opened(memory_budget_bytes=WRITERS * 5 * MIB)
+    with ExitStack() as stack:
+        writers = [stack.enter_context(store.open_writer(f"k{number}")) for number in range(WRITERS)]
+        for piece in pieces():
+            for writer in writers:
+                writer.write(piece)
+    assert server.objects == {f"k{number}": CONTENT for number in range(WRITERS)}
+    assert 75 * MIB < most_bytes[0] <= WRITERS * 5 * MIB
+
+
+def test_stores_share_the_budget_of_the_process(server: ScriptedS3, opened: Opened, most_bytes: list[int]) -> None:
+    first, second = opened(memory_budget_bytes=14 * MIB), opened(memory_budget_bytes=14 * MIB)
+    with first.open_writer("a") as one, second.open_writer("b") as other:
+        with pytest.raises(StoreError, match=r"2 writers are open .* 5242880, .*budget_bytes is 14680064"):
+            second.open_writer("c")
+        second.open_writer("d", size_hint=20_000).abort()
+        one.writelines(pieces())
+        other.writelines(pieces())
+    assert server.objects == {"a": CONTENT, "b": CONTENT}
+    assert most_bytes[0] <= 14 * MIB
+
+
+def test_a_writer_waits_for_its_own_parts_where_memory_is_short(
+    server: ScriptedS3, opened: Opened, most_bytes: list[int]
+) -> None:
+    answered = threading.Event()
+    server.faults["upload_part"].extend([Fault(until=answered)] * 2)
+    store = opened(memory_budget_bytes=10 * MIB)
+    with ThreadPoolExecutor(1) as thread:
+
+        def write() -> None:
+            with store.open_writer("k") as writer:
+                writer.writelines(pieces())
+
+        written = thread.submit(write)
+        while server.count("upload_part") < 2:
+            assert not written.done()
+        assert write_memory.lent_bytes == 10 * MIB
+        answered.set()
+        written.result(60)
+    assert server.objects == {"k": CONTENT}
+    assert most_bytes[0] <= 10 * MIB
+
+
+@pytest.mark.parametrize(("size_hint", "bound"), [(None, 64 << 10), (20 << 10, 20 << 10), (1 << 10, 65 << 10)])
+def test_a_small_object_takes_little_memory(
+    server: ScriptedS3, opened: Opened, most_bytes: list[int], size_hint: int | None, bound: int
+) -> None:
+    with opened().open_writer("k", size_hint=size_hint) as writer:
+        for _ in range(20):
+            writer.write(bytes(1 << 10))
+    assert server.objects == {"k": bytes(20 << 10)}
+    assert most_bytes[0] <= bound
+
+
+@pytest.mark.parametrize("size_hint", [0, 1000, len(CONTENT), 50 * MIB])
+def test_a_hint_may_be_wrong(server: ScriptedS3, opened: Opened, most_bytes: list[int], size_hint: int) -> None:
+    with opened().open_writer("k", size_hint=size_hint) as writer:
+        writer.write(CONTENT)
+    assert server.objects == {"k": CONTENT}
+    assert most_bytes[0] <= 20 * MIB
+
+
+def test_more_than_was_hinted_needs_memory_that_nobody_was_promised(server: ScriptedS3, opened: Opened) -> None:
+    store = opened(memory_budget_bytes=5 * MIB + 1000)
+    with store.open_writer("large") as large:
+        small = store.open_writer("small", size_hint=1000)
+        small.write(bytes(1000))
+        with pytest.raises(StoreError, match=r"size_hint of 1000 bytes.*larger hint or none"):
+            small.write(b"x")
+        large.write(CONTENT)
+    assert server.objects == {"large": CONTENT}
+
+
+def test_the_parts_of_a_hinted_object_are_few_enough(server: ScriptedS3, opened: Opened) -> None:
+    writer = opened(memory_budget_bytes=600 * MIB).open_writer("k", size_hint=5 << 40)
+    writer.abort()
+    with pytest.raises(StoreError, match=r"this one needs 550502400, and .* is 20971520"):
+        opened().open_writer("k", size_hint=5 << 40)
+    assert server.seen == []
+
+
+# -- giving up --------------------------------------------------------------------------------------------------------
+
+
+def test_writers_of_a_silent_server_are_given_up_together_and_hide_nothing(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each abort would wait for its answer, with all its attempts, before the next one is even sent."""
+    monkeypatch.setattr(part_upload, "_ABORT_PATIENCE_S", 0.2)
+    answered = threading.Event()
+    server.faults["abort_upload"].extend([Fault(until=answered)] * 2 * WRITERS)
+    store = opened(memory_budget_bytes=200 * MIB)
+    with pytest.raises(ZeroDivisionError), ExitStack() as stack:
+        for number in range(WRITERS):
+            writer = stack.enter_context(store.open_writer(f"k{number}"))
+            writer.write(bytes(5 * MIB + 1))
+        raise ZeroDivisionError
+    assert not answered.is_set()
+    assert len([record for record in caplog.records if "could not be aborted" in record.message]) == WRITERS
+    answered.set()
+    store.close()  # what was handed over goes on
+    assert server.uploads == {}
+    assert server.objects == {}
+
+
+def test_a_refused_abort_neither_masks_an_error_nor_keeps_others_from_theirs(
+    server: ScriptedS3, opened: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.faults["abort_upload"].append(Fault(status=403, body=error_body("AccessDenied")))
+    store = opened()
+    with pytest.raises(ZeroDivisionError), ExitStack() as stack:
+        for number in range(3):
+            writer = stack.enter_context(store.open_writer(f"k{number}"))
+            writer.write(bytes(5 * MIB + 1))
+        raise ZeroDivisionError
+    assert len(server.uploads) == 1
+    (left,) = server.uploads
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert left in caplog.text
+    assert "s3://bucket/k2" in caplog.text
+
+
+def test_a_failed_write_is_told_and_not_what_its_abort_met(server: ScriptedS3, opened: Opened) -> None:
+    server.faults["upload_part"].append(Fault(status=400, body=error_body("EntityTooLarge")))
+    server.faults["abort_upload"].extend([Fault(status=403, body=error_body("AccessDenied"))] * 2)
+    with pytest.raises(StoreError, match="EntityTooLarge"), opened().open_writer("k") as writer:
+        writer.write(CONTENT)
+    server.faults["upload_part"].append(Fault(status=400, body=error_body("EntityTooLarge")))
+    server.faults["abort_upload"].extend([Fault(status=403, body=error_body("AccessDenied"))] * 2)
+    with pytest.raises(StoreError, match="EntityTooLarge"):
+        opened().write("k", CONTENT)
+    assert server.objects == {}
+
+
+def test_the_exit_aborts_every_open_writer_whatever_one_meets(server: ScriptedS3, opened: Opened) -> None:
+    server.faults["abort_upload"].append(Fault(status=403, body=error_body("AccessDenied")))
+    store = opened()
+    writers = [store.open_writer(f"k{number}") for number in range(3)]
+    for writer in writers:
+        writer.write(bytes(5 * MIB + 1))
+    part_writer.abort_open_writers()
+    assert server.count("abort_upload") == 3
+    assert len(server.uploads) == 1
+    assert all(writer.closed for writer in writers)
+
+
+def test_pickle_writes_to_a_writer(server: ScriptedS3, opened: Opened) -> None:
+    made = {"weights": bytearray(6 * MIB), "step": 3}
+    with opened().open_writer("k") as writer:
+        pickle.dump(made, writer, protocol=5)
+    assert pickle.loads(server.objects["k"]) == made

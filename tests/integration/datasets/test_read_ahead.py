@@ -1,0 +1,111 @@
+"""Loaders whose workers read ahead: every sampler, loader and way through an epoch gives the samples it always gave."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, random_split
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+from torchbucket import MapDataset
+from torchbucket.store import open_store
+
+COUNT = 50
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory) -> MapDataset[int]:
+    root = f"file://{tmp_path_factory.mktemp('bucket')}"
+    store = open_store(root)
+    for number in range(COUNT):
+        store.write(f"{number:03}", b"%d" % number)
+    return MapDataset.from_prefix(f"{root}/", transform=lambda reader: int(reader.read()))
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(7)
+
+
+def epochs(dataset, kind, count=2, **options):
+    collate = None if options.get("batch_size", 1) is None else list
+    loader = kind(dataset, collate_fn=collate, timeout=60 if options["num_workers"] else 0, **options)
+    return [list(loader) for _ in range(count)]
+
+
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 7},
+        {"batch_size": 7, "drop_last": True, "prefetch_factor": 4},
+        {"batch_size": None},
+        {"batch_sampler": lambda: BatchSampler(RandomSampler(range(COUNT), generator=seeded()), 4, drop_last=False)},
+        {"batch_size": 5, "sampler": lambda: DistributedSampler(range(COUNT), num_replicas=3, rank=1, seed=3)},
+        {
+            "batch_size": 3,
+            "sampler": lambda: RandomSampler(range(COUNT), generator=seeded()),
+            "persistent_workers": True,
+        },
+    ],
+    ids=["in order", "drop last", "single samples", "batch sampler", "distributed", "shuffled"],
+)
+def test_workers_give_what_the_process_itself_gives(dataset, kind, options):
+    def made(**others):
+        own = {name: value() if callable(value) else value for name, value in options.items()}
+        return own | others
+
+    alone = made(num_workers=0)
+    for name in ("persistent_workers", "prefetch_factor"):
+        alone.pop(name, None)
+    assert epochs(dataset, kind, **made(num_workers=2, multiprocessing_context="fork")) == epochs(
+        dataset, kind, **alone
+    )
+
+
+def test_a_part_of_the_data_set_and_workers_out_of_order(dataset):
+    part, _ = random_split(dataset, [30, 20], generator=seeded())
+    wanted = sorted(part[place] for place in range(30))
+    options = {"batch_size": 4, "shuffle": True, "num_workers": 2, "multiprocessing_context": "fork"}
+    for epoch in epochs(part, DataLoader, in_order=False, **options):
+        assert sorted(sample for batch in epoch for sample in batch) == wanted
+
+
+def test_a_state_resumes_at_the_exact_batch(dataset):
+    def loader():
+        return StatefulDataLoader(
+            dataset,
+            batch_size=4,
+            sampler=RandomSampler(range(COUNT), generator=seeded()),
+            num_workers=2,
+            multiprocessing_context="fork",
+            collate_fn=list,
+            timeout=60,
+        )
+
+    whole = list(loader())
+    first = loader()
+    batches = iter(first)
+    begun = [next(batches) for _ in range(5)]
+    state = first.state_dict()
+    del batches, first
+    second = loader()
+    second.load_state_dict(state)
+    assert begun + list(second) == whole
+
+
+def test_an_epoch_left_early_spoils_none_that_follows(dataset):
+    loader = DataLoader(
+        dataset,
+        batch_size=3,
+        num_workers=2,
+        multiprocessing_context="fork",
+        collate_fn=list,
+        persistent_workers=True,
+        prefetch_factor=4,
+        timeout=60,
+    )
+    expected = [list(range(start, min(start + 3, COUNT))) for start in range(0, COUNT, 3)]
+    for left_after in (1, 4, 0):
+        batches = iter(loader)
+        assert [next(batches) for _ in range(left_after)] == expected[:left_after]
+    assert list(loader) == expected

@@ -1,0 +1,97 @@
+"""The memory of writers: never more than the process's budget, and never a wait for another writer."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchbucket.config import MIB
+from torchbucket.errors import StoreError
+from torchbucket.store.http.write_memory import CHUNK_BYTES, WriteMemory
+
+
+def test_what_was_promised_is_there_whatever_others_took() -> None:
+    memory = WriteMemory()
+    first = memory.open_share("memory://first", 5 * MIB, 12 * MIB)
+    second = memory.open_share("memory://second", 5 * MIB, 12 * MIB)
+    taken = []
+    while (chunk := first.take(CHUNK_BYTES)) is not None:
+        taken.append(chunk)
+    assert sum(map(len, taken)) == 7 * MIB
+    assert [len(second.take(2 * MIB) or b"") for _ in range(4)] == [2 * MIB, 2 * MIB, MIB, 0]
+    first.give_back(taken)
+    assert len(second.take(CHUNK_BYTES) or b"") == CHUNK_BYTES
+
+
+def test_a_writer_that_cannot_be_promised_anything_is_refused_with_the_figures() -> None:
+    memory = WriteMemory()
+    shares = [memory.open_share("memory://k", 5 * MIB, 11 * MIB) for _ in range(2)]
+    with pytest.raises(StoreError, match=r"2 writers are open .* 10485760 bytes; this one needs 5242880.* is 11534336"):
+        memory.open_share("memory://k", 5 * MIB, 11 * MIB)
+    memory.open_share("memory://small", 20_000, 11 * MIB)
+    shares[0].close()
+    memory.open_share("memory://k", 5 * MIB, 11 * MIB)
+
+
+def test_the_largest_budget_of_the_stores_with_open_writers_counts() -> None:
+    memory = WriteMemory()
+    small = memory.open_share("memory://small", 5 * MIB, 6 * MIB)
+    large = memory.open_share("memory://large", 5 * MIB, 20 * MIB)
+    assert len(small.take(8 * MIB) or b"") == 8 * MIB
+    large.close()
+    assert small.take(CHUNK_BYTES) is None
+
+
+def test_memory_is_used_again_while_a_writer_is_open() -> None:
+    memory = WriteMemory()
+    first, second = (memory.open_share("memory://k", MIB, 8 * MIB) for _ in range(2))
+    chunk = first.take(CHUNK_BYTES)
+    assert chunk is not None
+    first.give_back([chunk])
+    first.close()
+    assert second.take(CHUNK_BYTES) is chunk
+    second.close()
+    second.give_back([chunk])  # a part that arrives after its writer was closed
+    assert memory.spare == []
+    assert (memory.taken_bytes, memory.lent_bytes) == (0, 0)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([6, 16, 40, 128]))
+def test_no_order_of_calls_exceeds_the_budget_or_breaks_a_promise(seed: int, budget_mib: int) -> None:
+    rng, memory, budget = random.Random(seed), WriteMemory(), budget_mib * MIB
+    shares: dict[object, tuple[int, list[bytearray]]] = {}
+    for _ in range(200):
+        action = rng.random()
+        if action < 0.15:
+            promised = rng.choice((0, 20_000, 5 * MIB, 5 * MIB))
+            try:
+                shares[memory.open_share("memory://k", promised, budget)] = (promised, [])
+            except StoreError:
+                assert sum(max(p, sum(map(len, c))) for p, c in shares.values()) + promised > budget
+        elif shares:
+            share = rng.choice(list(shares))
+            promised, chunks = shares[share]
+            lent = sum(map(len, chunks))
+            if action < 0.75:
+                wanted = rng.choice((64 << 10, CHUNK_BYTES, CHUNK_BYTES, 300_000))
+                chunk = share.take(wanted)
+                if chunk is not None:
+                    chunks.append(chunk)
+                assert chunk is not None or lent >= promised
+            elif action < 0.95 and chunks:
+                share.give_back([chunks.pop(rng.randrange(len(chunks)))])
+            else:
+                share.close()
+                share.give_back(chunks)
+                del shares[share]
+        lent = sum(sum(map(len, chunks)) for _, chunks in shares.values())
+        assert memory.lent_bytes == lent
+        assert lent + len(memory.spare) * CHUNK_BYTES <= budget
+        assert memory.taken_bytes == sum(max(p, sum(map(len, c))) for p, c in shares.values()) <= budget
+    for share, (_, chunks) in shares.items():
+        share.close()
+        share.give_back(chunks)
+    assert (memory.taken_bytes, memory.lent_bytes, memory.spare) == (0, 0, [])
