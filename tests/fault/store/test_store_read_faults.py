@@ -126,7 +126,7 @@ FINAL = {
     "SignatureDoesNotMatch": (403, {}, PermissionDeniedError, "AWS_SECRET_ACCESS_KEY"),
     "ExpiredToken": (400, {}, PermissionDeniedError, "expired"),
     "RequestTimeTooSkewed": (403, {}, PermissionDeniedError, "clock"),
-    "AuthorizationHeaderMalformed": (400, {"Region": "eu-west-3"}, StoreError, r"StoreConfig\(region='eu-west-3'\)"),
+    "AuthorizationHeaderMalformed": (400, {"Region": "us-east-1"}, StoreError, "another region or endpoint"),
     "PermanentRedirect": (301, {"Endpoint": "bucket.s3.eu-west-3.amazonaws.com"}, StoreError, "another region"),
     "InvalidRequest": (400, {}, StoreError, "InvalidRequest: scripted"),
     "NotImplemented": (501, {}, UnsupportedError, "does not support"),
@@ -148,10 +148,60 @@ def test_what_no_retry_mends_fails_at_once(
     assert not any(SECRET in (text if isinstance(text, str) else text.decode("latin-1")) for text in everything)
 
 
-def test_the_wrong_region_is_named_by_a_header_too(server: ScriptedS3, opened: Opened) -> None:
-    server.faults["head_object"].append(Fault(status=400, headers={"x-amz-bucket-region": "sa-east-1"}))
-    with pytest.raises(StoreError, match="sa-east-1"):
+ELSEWHERE = {
+    "301": Fault(status=301, body=error_body("PermanentRedirect"), headers={"x-amz-bucket-region": "sa-east-1"}),
+    "301 without a body": Fault(status=301, headers={"x-amz-bucket-region": "sa-east-1"}),
+    "307": Fault(status=307, body=error_body("TemporaryRedirect", Region="sa-east-1")),
+    "400": Fault(status=400, body=error_body("AuthorizationHeaderMalformed", Region="sa-east-1")),
+    "400 without a body": Fault(status=400, headers={"x-amz-bucket-region": "sa-east-1"}),
+}
+
+
+def regions(server: ScriptedS3) -> list[str]:
+    return [seen.headers["authorization"].split("/")[2] for seen in server.seen]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        *((kind, answer) for kind in ("get_object", "put_object") for answer in ELSEWHERE),
+        ("head_object", "301 without a body"),
+        ("head_object", "400 without a body"),
+    ],
+)
+def test_a_bucket_in_another_region_is_followed_once(
+    server: ScriptedS3, opened: Opened, kind: str, answer: str
+) -> None:
+    server.objects["k"] = CONTENT
+    server.faults[kind].append(ELSEWHERE[answer])
+    store = opened()
+    ask = {
+        "get_object": lambda: read(store, "known"),
+        "head_object": lambda: store.head("k"),
+        "put_object": lambda: store.write("k", b"content"),
+    }[kind]
+    ask()
+    ask()
+    assert regions(server) == ["us-east-1", "sa-east-1", "sa-east-1"]
+    server.faults[kind].append(Fault(status=301, headers={"x-amz-bucket-region": "eu-west-3"}))
+    with pytest.raises(StoreError, match=r"'eu-west-3', not 'sa-east-1'; set StoreConfig\(region='eu-west-3'\)"):
+        ask()
+
+
+def test_requests_that_were_on_the_way_to_the_wrong_region_are_sent_again(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = CONTENT
+    server.faults["get_object"].extend([ELSEWHERE["301"]] * 20)
+    store = opened()
+    futures = [store.submit_read(Read(key="k", stop=10)) for _ in range(20)]
+    assert {bytes(future.result().data) for future in futures} == {CONTENT[:10]}
+
+
+@pytest.mark.parametrize("named", ["evil.example.com/", "x.y", "A", "a" * 60, "sa-east-1@evil", ""])
+def test_what_is_no_region_is_not_followed(server: ScriptedS3, opened: Opened, named: str) -> None:
+    server.faults["head_object"].append(Fault(status=301, headers={"x-amz-bucket-region": named}))
+    with pytest.raises(StoreError, match="region"):
         opened().head("k")
+    assert server.count("head_object") == 1
 
 
 def test_a_stall_ends(server: ScriptedS3, opened: Opened) -> None:

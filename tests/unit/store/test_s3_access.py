@@ -77,6 +77,25 @@ def test_a_custom_endpoint(endpoint: str, path_style: bool | None, origin: str, 
     assert found.host == origin.partition("://")[2]
 
 
+@pytest.mark.parametrize(
+    ("first", "named", "origin"),
+    [
+        ("us-east-1", "eu-west-1", "https://bucket.s3.eu-west-1.amazonaws.com"),
+        ("eu-west-1", "ap-south-1", "https://bucket.s3.ap-south-1.amazonaws.com"),
+        ("eu-west-1", "us-east-1", "https://bucket.s3.us-east-1.amazonaws.com"),
+        ("cn-north-1", "cn-northwest-1", "https://bucket.s3.cn-northwest-1.amazonaws.com.cn"),
+    ],
+)
+def test_the_region_that_an_answer_names_is_followed_to_its_endpoint(first: str, named: str, origin: str) -> None:
+    access = Access("bucket", StoreConfig(region=first, anonymous=True))
+    access.place()
+    assert not access.follow(first)
+    assert access.follow(named)
+    assert (access.place().origin, access.place().region) == (origin, named)
+    assert access.follow(named)  # on the way since before
+    assert not access.follow("sa-east-1")
+
+
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
 def test_the_environment_names_the_endpoint(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "http://127.0.0.1:9000")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -16,6 +17,8 @@ from torchbucket.store.s3.sigv4 import Credentials
 
 __all__ = ["Access", "Place", "addressed"]
 
+_log = logging.getLogger("torchbucket.s3")
+
 _DEFAULT_REGION: Final = "us-east-1"
 
 # Source: S3 API Reference, "Error responses".
@@ -23,6 +26,9 @@ _ENDED: Final = ("ExpiredToken", "TokenRefreshRequired")
 
 # Source: botocore's own refresh begins 15 minutes before credentials end.
 _RENEW_BEFORE_S: Final = 900.0
+
+# A region's name, as one that comes from an answer and becomes part of a host's name must look.
+_REGION: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 # A bucket's name that can be part of a host's name which a wildcard certificate covers: no dots, no capitals.
 _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -56,6 +62,8 @@ class Access:
         self._bucket = bucket
         self._config = config
         self._place: Place | None = None
+        self._endpoint = ""
+        self._followed = False
         self._source: Any = None
         self._renewed = RenewedCredentials(f"s3://{bucket}", self._fetch, renew_before_s=_RENEW_BEFORE_S)
         self._lock = threading.Lock()
@@ -84,6 +92,27 @@ class Access:
             with self._lock:
                 place = self._place = self._find_place()
         return place
+
+    def follow(self, region: str) -> bool:
+        """Turn, once, to the region that an answer has named as the bucket's; return whether to send the request again.
+
+        That holds for requests that were on the way meanwhile, too.
+        """
+        with self._lock:
+            place = self._place
+            if place is None or region == place.region:
+                return self._followed
+            if self._followed or not _REGION.fullmatch(region):
+                return False
+            self._followed = True
+            own = _provider_endpoints(place.region)
+            if self._endpoint in own:
+                # The first two name no region, which us-east-1 has for its own.
+                number = own.index(self._endpoint)
+                self._endpoint = _provider_endpoints(region)[number + 2 if number < 2 else number]
+            self._place = self._addressed(region)
+        _log.info("s3://%s: its region is %r; StoreConfig(region=%r) saves a request", self._bucket, region, region)
+        return True
 
     def credentials(self) -> Credentials | None:
         """The credentials to sign with; None for anonymous access."""
@@ -128,9 +157,12 @@ class Access:
                     aws_secret_access_key="none",  # noqa: S106
                 )
                 endpoint = str(client.meta.endpoint_url)
-                custom = endpoint not in _provider_endpoints(region)
-                return addressed(self._bucket, endpoint, region, config.path_style, custom=custom)
-        return addressed(self._bucket, endpoint, region or _DEFAULT_REGION, config.path_style, custom=True)
+        self._endpoint = endpoint
+        return self._addressed(region or _DEFAULT_REGION)
+
+    def _addressed(self, region: str) -> Place:
+        custom = self._endpoint not in _provider_endpoints(region) or self._config.endpoint is not None
+        return addressed(self._bucket, self._endpoint, region, self._config.path_style, custom=custom)
 
     def _fetch(self, refused: bool) -> tuple[Credentials, float | None]:
         import botocore.exceptions

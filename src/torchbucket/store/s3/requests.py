@@ -39,7 +39,7 @@ class S3Requests:
         self._bucket = bucket
         self._page_size = str(config.list_page_size)
         self._access = access
-        self._signer: Signer | None = None
+        self._signer = Signer("")
         self._shared = {"x-amz-request-payer": "requester"} if config.requester_pays else {}
         self._encryption: dict[str, str] = {}
         if config.sse is not None:
@@ -55,14 +55,11 @@ class S3Requests:
     def prepare(self) -> None:
         """Find endpoint and credentials, on the caller's thread."""
         self._access.prepare()
-        if self._signer is None:
-            self._signer = Signer(self._access.place().region)
 
     def renew(self) -> None:
         """Replace locks in a forked child."""
         self._access.renew()
-        if self._signer is not None:
-            self._signer.renew()
+        self._signer.renew()
 
     def get_request(self, key: str, *, start: int | None, stop: int | None, version: str | None) -> Request:
         """Ask for a range of an object, or all of it, of one version if one is given."""
@@ -183,7 +180,8 @@ class S3Requests:
         if credentials is None:
             lines = [f"{name}: {value}" for name, value in sent.items()]
         else:
-            assert self._signer is not None
+            if self._signer.region != place.region:
+                self._signer = Signer(place.region)
             if not body:
                 payload = EMPTY_SHA256
             elif isinstance(body, bytes):

@@ -52,7 +52,7 @@ class Signer:
     """Signs requests to one region. Safe for use by several threads; ``renew`` it in a forked child."""
 
     def __init__(self, region: str) -> None:
-        self._region = region
+        self.region = region
         self._lock = threading.Lock()
         self._scope_of: tuple[str, Credentials] | None = None
         self._scope = ""
@@ -116,12 +116,12 @@ class Signer:
         with self._lock:
             if self._scope_of is None or self._scope_of[0] != day or self._scope_of[1] is not credentials:
                 key = f"AWS4{credentials.secret_key}".encode()
-                for part in (day, self._region, "s3", "aws4_request"):
+                for part in (day, self.region, "s3", "aws4_request"):
                     key = hmac.digest(key, part.encode(), "sha256")
                 block = key.ljust(64, b"\0")
                 self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
                 self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
-                self._scope = f"{day}/{self._region}/s3/aws4_request"
+                self._scope = f"{day}/{self.region}/s3/aws4_request"
                 self._scope_of = (day, credentials)
             return self._scope, self._inner.copy(), self._outer.copy()
 
