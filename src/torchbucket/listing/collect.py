@@ -11,6 +11,7 @@ from torchbucket.listing.blocks import Block
 from torchbucket.listing.columns import Listing
 from torchbucket.listing.parallel import list_ranges
 from torchbucket.store.protocol import ListedPage, ObjectInfo, Store
+from torchbucket.store.temporary_names import any_temporary, is_temporary
 from torchbucket.uri import key_bytes
 
 __all__ = ["list_objects"]
@@ -33,7 +34,8 @@ def list_objects(
 
     A prefix of one page takes one request. A longer one is listed by several requests at once over ranges of keys,
     whatever the names are like; see ``docs/listing.md``. Objects that are there all the time are listed once; those
-    written or removed meanwhile may or may not be.
+    written or removed meanwhile may or may not be. This library's own temporary objects, see ``is_temporary``, are left
+    out.
 
     Args:
         store: where the objects are.
@@ -52,6 +54,8 @@ def list_objects(
         raise ConfigError(f"requests_in_flight must be at least 1; got {requests_in_flight}")
 
     def keep(page: ListedPage) -> Block | None:
+        if any_temporary(page.keys):
+            page = _selected(page, lambda info: not is_temporary(info.key))
         if select is not None:
             page = _selected(page, select)
         return Block.of(page.keys, page.sizes_bytes, page.versions if versions else None) if page.keys else None

@@ -20,6 +20,7 @@ from PIL import Image
 from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ProgressReport, ensure_dataset, read_manifest
 from bucketbench.datagen.command import main
 from bucketbench.datagen.plan import label_of
+from torchbucket.store.temporary_names import temporary_key
 
 SPEC = DatasetSpec(num_samples=150, sample_size_bytes=4096, seed=5)
 
@@ -85,7 +86,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     wait_for_the_end_of(session=process.pid)
     assert not (tmp_path / "set.manifest.jsonl").exists()
     # Whether the kill hit a write is up to chance; here is what one leaves.
-    (tmp_path / "set" / ".torchbucket-01234567-000000099.jpg").write_bytes(b"half")
+    (tmp_path / "set" / f".{temporary_key('000000099.jpg')}").write_bytes(b"half")
     reports = list[ProgressReport]()
     spec = DatasetSpec(num_samples=3000, sample_size_bytes=8192)
     manifest = ensure_dataset(uri, spec, lock_directory=tmp_path, progress=reports.append)

@@ -16,6 +16,7 @@ from torchbucket.errors import (
     UnsupportedError,
 )
 from torchbucket.store import Store, open_store
+from torchbucket.store.temporary_names import temporary_key
 
 
 @pytest.fixture
@@ -32,7 +33,18 @@ def store(root: Path) -> Store:
 
 @pytest.mark.parametrize(
     "key",
-    ["../outside", "a/../../outside", "..", "/etc/passwd", "a\0b", "a//b", "a/", "./a", "x" * 256, ".torchbucket-x"],
+    [
+        "../outside",
+        "a/../../outside",
+        "..",
+        "/etc/passwd",
+        "a\0b",
+        "a//b",
+        "a/",
+        "./a",
+        "x" * 256,
+        f".{temporary_key('x')}",
+    ],
 )
 def test_a_key_that_is_no_path_below_the_root_is_refused(store: Store, root: Path, key: str) -> None:
     for call in (store.head, store.read, store.delete, lambda k: store.write(k, b"x"), lambda k: store.copy(k, "y")):

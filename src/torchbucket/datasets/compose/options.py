@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from torchbucket.datasets.temporaries.names import TEMPORARIES_PREFIX, check_temporaries_prefix
 from torchbucket.errors import ConfigError
+from torchbucket.uri import key_bytes
 
 __all__ = ["Compose"]
+
+_PREFIX: Final = "torchbucket-temporaries/"
+
+# Source: a key has at most 1,024 bytes with every provider, and what follows the prefix at most 160 here.
+_LONGEST_PREFIX_BYTES: Final = 800
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +43,7 @@ class Compose:
     maximum_bytes: int = 100 << 20
     maximum_objects: int = 32
     requests_in_flight: int = 8
-    prefix: str = TEMPORARIES_PREFIX
+    prefix: str = _PREFIX
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -48,4 +54,11 @@ class Compose:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
                 raise ConfigError(f"Compose.{name} must be a whole number from {least} to {most}; got {value!r}")
-        check_temporaries_prefix(self.prefix)
+        if not isinstance(self.prefix, str) or not self.prefix.strip("/") or not self.prefix.endswith("/"):
+            raise ConfigError(
+                f"Compose.prefix is a text that ends with a slash, such as {_PREFIX!r}; got {self.prefix!r}"
+            )
+        if len(key_bytes(self.prefix)) > _LONGEST_PREFIX_BYTES:
+            raise ConfigError(
+                f"Compose.prefix has at most {_LONGEST_PREFIX_BYTES} bytes; got {len(key_bytes(self.prefix))}"
+            )

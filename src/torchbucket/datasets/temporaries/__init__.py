@@ -1,1 +1,1 @@
-"""Temporary objects: their names, and their removal whatever ends the process."""
+"""Temporary objects: their removal whatever ends the process, and the sweep of what a killed one has left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import threading
 import time
 from collections import deque
@@ -12,10 +13,10 @@ from contextlib import contextmanager
 from multiprocessing.util import Finalize
 from typing import ClassVar, Final
 
-from torchbucket.datasets.temporaries.names import TemporaryNames
 from torchbucket.datasets.temporaries.signals import EndingSignals
 from torchbucket.errors import NotFoundError, StoreError
 from torchbucket.store.protocol import Store
+from torchbucket.store.temporary_names import temporary_key
 
 __all__ = ["LivingTemporaries", "NoMoreTemporariesError"]
 
@@ -50,7 +51,7 @@ class LivingTemporaries:
     def __init__(self, open_store: Callable[[], Store], store: Store, prefix: str) -> None:
         self._open_store = open_store
         self._store = store
-        self._names = TemporaryNames(prefix)
+        self._prefix = prefix
         # Only single operations of dictionaries, so that a signal's handler needs no lock.
         self._keys: dict[str, None] = {}
         self._making: dict[str, None] = {}
@@ -64,7 +65,8 @@ class LivingTemporaries:
         Raises:
             NoMoreTemporariesError: nothing may be made any more.
         """
-        key = self._names.make()
+        # Random in front, so that names made in one second are not neighbours in the provider's index.
+        key = temporary_key(f"{self._prefix}{secrets.token_hex(8)}")
         self._making[key] = None
         try:
             # After the key is known, so that who closes either sees it or is seen. The interpreter ends its main thread

@@ -8,7 +8,6 @@ import sys
 from typing import Final
 
 from torchbucket.cli_options import add_store_options, store_config
-from torchbucket.datasets.temporaries.names import TEMPORARIES_PREFIX
 from torchbucket.datasets.temporaries.sweep import sweep_temporaries
 from torchbucket.errors import ConfigError
 from torchbucket.listing.commands.wording import shown, size_text
@@ -24,10 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "uri",
         metavar="URI",
-        help=f"the bucket, such as gs://bucket, for {TEMPORARIES_PREFIX!r} in it; or with another prefix of them",
+        help="the bucket, all of which is listed, or with the prefix to look under, such as "
+        "gs://bucket/torchbucket-temporaries/",
     )
     parser.add_argument(
         "--older-than", metavar="AGE", default="24h", help="the least age, such as 90m, 24h or 7d; default: 24h"
+    )
+    parser.add_argument(
+        "--uploads", action="store_true", help="abort all uploads in parts of that age, whoever has begun them"
     )
     parser.add_argument("--dry-run", action="store_true", help="remove nothing, and print what would be removed")
     add_store_options(parser)
@@ -37,15 +40,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweep, and print each object and the sums."""
     age_s = _seconds(arguments.older_than)
     swept = sweep_temporaries(
-        arguments.uri, older_than_s=age_s, dry_run=arguments.dry_run, config=store_config(arguments)
+        arguments.uri,
+        older_than_s=age_s,
+        uploads=arguments.uploads,
+        dry_run=arguments.dry_run,
+        config=store_config(arguments),
     )
     root = ObjectURI.parse(arguments.uri).root
-    for info in swept.removed:
-        sys.stdout.write(f"{shown(f'{root}/{info.key}')}\n")
-    done = "would be removed" if arguments.dry_run else "removed"
+    for key in (*(info.key for info in swept.removed), *(upload.key for upload in swept.aborted)):
+        sys.stdout.write(f"{shown(f'{root}/{key}')}\n")
+    would = "would be " if arguments.dry_run else ""
     sys.stdout.write(
-        f"{len(swept.removed):,} temporary objects {done}, {size_text(swept.removed_bytes)}; {swept.young:,} younger "
-        f"than {arguments.older_than} and {swept.foreign:,} other objects left\n"
+        f"{len(swept.removed):,} temporary objects {would}removed, {size_text(swept.removed_bytes)}; "
+        f"{len(swept.aborted):,} open uploads {would}aborted; {swept.young:,} younger than {arguments.older_than} "
+        "left\n"
     )
     return 0
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from typing import Final
 
 from torchbucket.errors import NotFoundError, PermissionDeniedError, StoreError, UnsupportedError
+from torchbucket.store.temporary_names import is_temporary
 from torchbucket.uri import key_bytes
 
-__all__ = ["TEMPORARY_PREFIX", "list_files"]
+__all__ = ["is_being_written", "list_files"]
 
-TEMPORARY_PREFIX: Final = ".torchbucket-"
-"""Beginning of the names of temporary files, which are no objects."""
+
+def is_being_written(name: str) -> bool:
+    """Whether a file's name is that of one that is being written, which is no object yet."""
+    return name.startswith(".") and is_temporary(name)
 
 
 def list_files(
@@ -81,7 +83,7 @@ class _Walk:
                     key = base + entry.name
                     if not key.startswith(self.prefix) and not self.prefix.startswith(key + "/"):
                         continue
-                    if entry.name.startswith(TEMPORARY_PREFIX) != self.temporaries and not entry.is_dir():
+                    if is_being_written(entry.name) != self.temporaries and not entry.is_dir():
                         continue
                     if entry.is_symlink():
                         self._check_link(base, entry)

@@ -19,11 +19,12 @@ from torchbucket.store.arguments import check_key, check_size_hint
 from torchbucket.store.base import BaseStore, check_same, fit
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.file.errors import explained
-from torchbucket.store.file.listing import TEMPORARY_PREFIX, list_files
+from torchbucket.store.file.listing import is_being_written, list_files
 from torchbucket.store.file.writer import FileWriter, check_condition, described, locked
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
 from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
+from torchbucket.store.temporary_names import target_of
 from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["FileStore"]
@@ -165,20 +166,20 @@ class FileStore(BaseStore):
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
         """Yield the temporary files of writes in progress and of writers that were killed.
 
-        A name above 229 bytes is cut, since the temporary's own must fit into 255.
+        A long name is cut, since the temporary's own must fit into 255 bytes.
         """
         # A temporary lies in its target's directory, whatever its own name, so that part of the prefix bounds the walk.
         within = prefix[: prefix.rfind("/") + 1]
         for key, found in list_files(self._real_root, self.uri, within, temporaries=True):
             directory, _, name = key.rpartition("/")
-            target = f"{directory}/" * bool(directory) + name[len(TEMPORARY_PREFIX) + 9 :]
+            target = f"{directory}/" * bool(directory) + target_of(name)[1:]
             if target.startswith(prefix):
                 yield OpenUpload(key=target, upload_id=name, started_s=found.st_mtime)
 
     def abort_upload(self, upload: OpenUpload) -> None:
         """Remove a temporary file; its writer, if it lives, fails when it closes."""
         name = upload.upload_id
-        if not name.startswith(TEMPORARY_PREFIX) or "/" in name:
+        if not is_being_written(name) or "/" in name:
             raise StoreError(f"{name!r} is no open upload of {self.uri}", operation="abort_upload", uri=self.uri)
         parent = Path(self._path(upload.key, follow=False)).parent
         (parent / name).unlink(missing_ok=True)
@@ -202,8 +203,8 @@ class FileStore(BaseStore):
             reason = "a NUL"
         elif any(len(segment.encode()) > 255 for segment in segments):
             reason = "a segment above 255 bytes"
-        elif any(segment.startswith(TEMPORARY_PREFIX) for segment in segments):
-            reason = f"a segment that begins like this store's temporary files, {TEMPORARY_PREFIX!r}"
+        elif any(map(is_being_written, segments)):
+            reason = "a segment named like this store's temporary files"
         if reason:
             raise self._unsupported(key, f"its key has {reason}, which a directory of files cannot hold; rename it")
         plain = os.path.join(self._real_root, *segments)  # noqa: PTH118  # pathlib would cost more than the read

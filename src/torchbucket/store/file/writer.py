@@ -6,19 +6,22 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from io import BufferedWriter, FileIO
 from pathlib import Path
+from typing import Final
 
 from torchbucket.errors import UnsupportedError
 from torchbucket.store.conditions import Condition, unmet
 from torchbucket.store.file.errors import explained
-from torchbucket.store.file.listing import TEMPORARY_PREFIX
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.temporary_names import temporary_key
 from torchbucket.store.writer import BaseWriter
 
 __all__ = ["FileWriter", "check_condition", "described", "locked"]
+
+# The longest name of a file on Linux's and macOS's file systems.
+_MOST_NAME_BYTES: Final = 255
 
 
 class FileWriter(BaseWriter):
@@ -163,7 +166,7 @@ def _temporary_beside(path: str) -> tuple[BufferedWriter, str]:
             Path(directory).mkdir(parents=True, exist_ok=True)
         except FileExistsError:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from None
-        temporary = f"{directory}/{TEMPORARY_PREFIX}{secrets.token_hex(4)}-{_cut(name, 229)}"
+        temporary = f"{directory}/.{temporary_key(name, most_bytes=_MOST_NAME_BYTES - 1)}"
         try:
             # Not the tempfile module's: its files are the owner's alone, an object has the mode that the umask says.
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -172,7 +175,3 @@ def _temporary_beside(path: str) -> tuple[BufferedWriter, str]:
         except FileExistsError:
             continue
         return BufferedWriter(FileIO(descriptor, "wb"), 1 << 20), temporary
-
-
-def _cut(name: str, most_bytes: int) -> str:
-    return name.encode()[:most_bytes].decode(errors="ignore")
