@@ -44,13 +44,17 @@ class Request:
     once: bool = False
 
     def __post_init__(self) -> None:
-        text = "".join(self.headers)
-        if not (text.isascii() and text.isprintable()):
-            wrong = (line for line in self.headers if not (line.isascii() and line.isprintable()))
-            names = ", ".join(repr(line.partition(":")[0]) for line in wrong)  # The value may be a secret.
-            raise ConfigError(f"{self.method}: the header {names} would have a character that no header can have")
-        if not (self.url.isascii() and self.url.isprintable()):
+        if _is_one_line(self.url + "".join(self.headers)):
+            return
+        if not _is_one_line(self.url):
             raise ConfigError(f"{self.method}: the address {self.url!r} has a character that none can have")
+        wrong = (line for line in self.headers if not _is_one_line(line))
+        names = ", ".join(repr(line.partition(":")[0]) for line in wrong)  # The value may be a secret.
+        raise ConfigError(f"{self.method}: the header {names} would have a character that no header can have")
+
+
+def _is_one_line(text: str) -> bool:
+    return text.isascii() and not ("\n" in text or "\r" in text or "\0" in text)
 
 
 class Answer:
