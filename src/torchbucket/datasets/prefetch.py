@@ -14,7 +14,6 @@ from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.compose.reading import composed_readers
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.errors import ConfigError, TruncatedError
-from torchbucket.files.body import BodyBuffer
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store.protocol import ObjectData
 
@@ -35,8 +34,6 @@ Fetch = Literal["whole", "lazy"] | Compose
 
 PREFETCH_BYTES: Final = 256 << 20
 PREFETCH_OBJECTS: Final = 128
-
-_OWN_BODY_BYTES: Final = 1 << 20
 
 
 def check_fetch(fetch: Fetch) -> Fetch:
@@ -176,10 +173,6 @@ class ReadQueue:
                 operation="read",
                 uri=uri,
             )
-        if oldest.body is not None:
-            info, body = data.info, oldest.body
-            del data, oldest  # they hold views of the body
-            data = ObjectData(info=info, start=0, data=body.finish())
         return uri, data
 
     def drop(self) -> None:
@@ -190,10 +183,7 @@ class ReadQueue:
         self._pending.clear()
 
     def _submitted(self, position: int, counted_bytes: int) -> _Pending:
-        size_bytes = self._source.listing.size_bytes(position)
-        body = None if size_bytes is None or size_bytes < _OWN_BODY_BYTES else BodyBuffer(size_bytes)
-        future = self._source.submit_read(position, into=None if body is None else body.view)
-        return _Pending(position, future, counted_bytes, body)
+        return _Pending(position, self._source.submit_read(position), counted_bytes)
 
     def _counted_bytes(self, position: int) -> int:
         size_bytes = self._source.listing.size_bytes(position)
@@ -212,4 +202,3 @@ class _Pending:
     position: int
     future: Future[ObjectData]
     counted_bytes: int
-    body: BodyBuffer | None

@@ -200,12 +200,11 @@ class ObjectSource:
         """Remember the size of an object that was read."""
         self._largest_bytes = max(size_bytes, self._largest_bytes or 0)
 
-    def submit_read(self, position: int, *, into: memoryview | None = None) -> Future[ObjectData]:
-        """Begin to read a whole object, into memory of its size where that is given."""
+    def submit_read(self, position: int) -> Future[ObjectData]:
+        """Begin to read a whole object."""
         return self.store.submit_read(
             Read(
                 key=self.listing.keys[position],
-                into=into,
                 size_bytes=self.listing.size_bytes(position),
                 version=self.pinned_version(position),
             )

@@ -7,9 +7,9 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from torchbucket.errors import TruncatedError
-from torchbucket.files.body import BodyBuffer
 from torchbucket.files.readahead import ReadAhead
 from torchbucket.store.protocol import ObjectData, Read, Store
+from torchbucket.store.writable_bytes import writable_bytes
 
 __all__ = ["Content", "RangedContent", "WholeContent"]
 
@@ -121,9 +121,10 @@ class RangedContent:
                 return self._fetch(0, stop).data
         else:
             stop = self.size_bytes if stop is None else min(stop, self.size_bytes)
-        wanted = BodyBuffer(stop - start)
-        filled = self.read_into(start, wanted.view)
-        return wanted.finish() if filled == stop - start else wanted.finish()[:filled]
+        length = stop - start
+        data, memory = writable_bytes(max(2, length))
+        filled = self.read_into(start, memory[:length])
+        return data if filled == len(data) else data[:filled]
 
     def read_into(self, start: int, target: memoryview) -> int:
         filled = 0

@@ -11,7 +11,16 @@ from torchbucket.uri import key_bytes
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["Bytes", "byte_count", "byte_view", "check_key", "check_size_hint", "check_version", "writable_view"]
+__all__ = [
+    "Bytes",
+    "byte_count",
+    "byte_view",
+    "check_key",
+    "check_size_hint",
+    "check_version",
+    "first_bytes",
+    "writable_view",
+]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 """Contiguous memory, of any shape and item."""
@@ -69,3 +78,10 @@ def writable_view(memory: memoryview) -> memoryview:
     if view.readonly:
         raise ConfigError("the target of a read must be writable memory; got a read-only view")
     return view
+
+
+def first_bytes(memory: memoryview, length: int) -> memoryview:
+    """The first ``length`` bytes of a read's target; raise ``ConfigError`` where it is shorter."""
+    if len(memory) < length:
+        raise ConfigError(f"the target holds {len(memory)} bytes but the range has {length}; give at least as many")
+    return memory[:length]

@@ -16,9 +16,8 @@ from torchbucket.uri import ObjectURI
 __all__ = [
     "BaseStore",
     "check_same",
-    "fit",
+    "completed",
     "refuse_fields",
-    "settled",
 ]
 
 T = TypeVar("T")
@@ -91,13 +90,6 @@ class BaseStore:
         return f"{type(self).__name__}({self._uri!r}, {self._config!r})"
 
 
-def fit(target: memoryview, length: int) -> memoryview:
-    """The first ``length`` bytes of a read's target; raise ``ConfigError`` where it is shorter."""
-    if len(target) < length:
-        raise ConfigError(f"the target holds {len(target)} bytes but the range has {length}; give at least as many")
-    return target[:length]
-
-
 def check_same(
     uri: str, info: ObjectInfo, *, size_bytes: int | None, version: str | None, operation: str = "read"
 ) -> None:
@@ -114,7 +106,7 @@ def check_same(
         )
 
 
-def settled(work: Callable[[], T]) -> Future[T]:
+def completed(work: Callable[[], T]) -> Future[T]:
     """Do the work now and return it as a future that is done."""
     future: Future[T] = Future()
     try:

@@ -6,18 +6,19 @@ import itertools
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError
-from torchbucket.store.arguments import check_key, check_size_hint
-from torchbucket.store.base import BaseStore, check_same, fit, settled
+from torchbucket.store.arguments import byte_count, check_key, check_size_hint, first_bytes
+from torchbucket.store.base import BaseStore, check_same, completed
 from torchbucket.store.conditions import Condition, condition_of, unmet
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
+from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
+from torchbucket.store.scatter import check_within, checked_targets
 from torchbucket.store.writer import BaseWriter
 from torchbucket.uri import ObjectURI, key_bytes
 
@@ -68,7 +69,7 @@ class MemoryStore(BaseStore):
         def work() -> ListedPage:
             return page_of(self._infos(prefix, start_after, limit + 1), limit, start_after)
 
-        return settled(work)
+        return completed(work)
 
     def _infos(self, prefix: str, start_after: str, limit: int | None) -> Sequence[ObjectInfo]:
         bucket, first = self._bucket, max(key_bytes(prefix), key_bytes(start_after))
@@ -97,12 +98,40 @@ class MemoryStore(BaseStore):
             check_same(self.address(read.key), held.info, size_bytes=read.size_bytes, version=read.version)
             data: bytes | memoryview = held.data[read.start : read.stop]
             if read.into is not None:
-                view = fit(read.into, len(data))
+                view = first_bytes(read.into, len(data))
                 view[:] = data
                 data = view
             return ObjectData(info=held.info, start=read.start, data=data)
 
-        return settled(work)
+        return completed(work)
+
+    def submit_read_into(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        *,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        gap_bytes: int = GAP_BYTES,
+        filled: Callable[[int], None] | None = None,
+    ) -> Future[ObjectInfo]:
+        """Fill the targets at once; the future is done."""
+        read = Read(key=key, size_bytes=size_bytes, version=version)
+        byte_count("gap_bytes", gap_bytes)
+        flat = checked_targets(targets)
+
+        def work() -> ObjectInfo:
+            held = self._get(key, "read")
+            check_same(self.address(key), held.info, size_bytes=read.size_bytes, version=version)
+            check_within(self.address(key), held.info, flat)
+            content = memoryview(held.data)
+            for position, (start, memory) in enumerate(flat):
+                memory[:] = content[start : start + len(memory)]
+                if filled is not None:
+                    filled(position)
+            return held.info
+
+        return completed(work)
 
     def open_writer(
         self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None

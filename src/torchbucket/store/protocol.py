@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from io import BufferedIOBase
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, Self, TypeAlias, runtime_checkable
 
 from torchbucket.store.arguments import Bytes, byte_count, check_key, check_version, writable_view
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["ListedPage", "ObjectData", "ObjectInfo", "ObjectWriter", "OpenUpload", "Read", "Store"]
+__all__ = [
+    "GAP_BYTES",
+    "ListedPage",
+    "ObjectData",
+    "ObjectInfo",
+    "ObjectWriter",
+    "OpenUpload",
+    "Read",
+    "Store",
+    "Target",
+]
+
+Target: TypeAlias = tuple[int, memoryview]
+"""Where in an object, in bytes, and the writable, contiguous memory to fill from there on."""
+
+GAP_BYTES: Final = 256 << 10
+"""Unwanted bytes between two targets that it costs less to read than to ask around. *Source:* a request for 100 KiB
+took 0.19 ms of CPU over HTTP and 0.28 over TLS, a GiB in large ranges 0.69 and 0.81 s, so that a request by itself
+costs as much as 180 to 260 KiB of a body."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,6 +211,40 @@ class Store(Protocol):
         """Begin a read and return at once; the store bounds the requests in flight.
 
         Cancelling the future drops requests not yet begun; do not touch ``read.into`` before the future is done.
+        """
+        ...
+
+    def submit_read_into(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        *,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        gap_bytes: int = GAP_BYTES,
+        filled: Callable[[int], None] | None = None,
+    ) -> Future[ObjectInfo]:
+        """Begin to fill many pieces of memory from one object and return at once; bytes go straight into them.
+
+        The future tells the object when all are full. Neighbours are asked for together, what is long in parts at the
+        same time, and all bytes are of one version. Cancelling drops requests not yet begun; the memory is the
+        caller's again when the future is done, and holds anything where that has failed.
+
+        Args:
+            key: the object's key.
+            targets: (start, memory) pairs, in any order. They may overlap in the object, not in memory; one of no bytes
+                is full at once.
+            size_bytes: the object's size where it is known; see :class:`Read`. Targets that together are the whole
+                object are then held against its checksum.
+            version: read this version or fail with ``ObjectChangedError``; None means the one that is seen first.
+            gap_bytes: bytes between two targets that are read and dropped rather than asked around.
+            filled: called with the position of each target in ``targets`` as soon as it is full, before the future is
+                done; on the store's own thread, so it must be quick. A checksum may still prove the bytes wrong: then
+                it is called again after they were fetched anew, or the future fails.
+
+        Raises:
+            ConfigError: memory that cannot be written to, a start below 0, a wrong key, size or version.
+            TruncatedError: by the future, where the object ends before a target does; nothing is written beyond.
         """
         ...
 

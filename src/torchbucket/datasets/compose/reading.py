@@ -15,7 +15,6 @@ from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.temporaries.alive import LivingTemporaries
 from torchbucket.errors import NotFoundError, ObjectChangedError, PermissionDeniedError, StoreError, TruncatedError
-from torchbucket.files.body import BodyBuffer
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store import Read, open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo
@@ -80,7 +79,6 @@ def composed_readers(
 
 class _Joined(NamedTuple):
     key: str
-    body: BodyBuffer
     future: Future[ObjectData]
 
 
@@ -176,11 +174,8 @@ class _Composing:
                 made = self._store.compose(group.infos, key)
             except PermissionDeniedError as error:
                 raise self._denied(error) from error
-        body = BodyBuffer(group.size_bytes)
-        future = self._store.submit_read(
-            Read(key=key, into=body.view, size_bytes=group.size_bytes, version=made.version)
-        )
-        return _Joined(key, body, future)
+        read = Read(key=key, size_bytes=group.size_bytes, version=made.version)
+        return _Joined(key, self._store.submit_read(read))
 
     def _taken_apart(self, group: _Group, joined: _Joined) -> list[ObjectData]:
         data = joined.future.result()
@@ -192,8 +187,7 @@ class _Composing:
                 operation="read",
                 uri=self._source.uri(group.positions[0]),
             )
-        del data  # it holds a view of the body
-        whole = memoryview(joined.body.finish())
+        whole = memoryview(data.data)
         bodies, start = [], 0
         for info in group.infos:
             bodies.append(ObjectData(info=info, start=0, data=whole[start : start + info.size_bytes]))

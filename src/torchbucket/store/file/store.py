@@ -15,16 +15,18 @@ from typing import Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
-from torchbucket.store.arguments import check_key, check_size_hint
-from torchbucket.store.base import BaseStore, check_same, fit
+from torchbucket.store.arguments import byte_count, check_key, check_size_hint, first_bytes
+from torchbucket.store.base import BaseStore, check_same
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.file.errors import explained
 from torchbucket.store.file.listing import is_being_written, list_files
 from torchbucket.store.file.writer import FileWriter, check_condition, described, locked
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
+from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
+from torchbucket.store.scatter import check_within, checked_targets
 from torchbucket.store.temporary_names import target_of
+from torchbucket.store.writable_bytes import writable_bytes
 from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["FileStore"]
@@ -33,6 +35,9 @@ T = TypeVar("T")
 
 # Threads that read ahead of a disk. Source: NVMe and page cache are saturated by far fewer; more only cost memory.
 _READERS: Final = 16
+
+# A call returns at most 2 GiB less a page, so that more is read by several. Source: Linux manual, read(2).
+_ONE_CALL_BYTES: Final = 1 << 30
 
 
 class FileStore(BaseStore):
@@ -87,7 +92,18 @@ class FileStore(BaseStore):
 
     def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read on one of the store's threads; one opened file serves the whole of it."""
-        return self._submit(partial(self._read, read))
+
+        def work(descriptor: int, info: ObjectInfo) -> ObjectData:
+            length = read.length_in(info.size_bytes)
+            data: bytes | memoryview
+            if read.into is None:
+                data = _read_bytes(descriptor, read.start, length)
+            else:
+                data = first_bytes(read.into, length)
+                _read_into(descriptor, read.start, data)
+            return ObjectData(info=info, start=read.start, data=data)
+
+        return self._submit(partial(self._opened, read, work))
 
     def _submit(self, work: Callable[[], T]) -> Future[T]:
         with self._lock:
@@ -96,31 +112,49 @@ class FileStore(BaseStore):
                 self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
             return self._pool.submit(work)
 
-    def _read(self, read: Read) -> ObjectData:
-        key = read.key
-        path = self._path(key)
-        with explained("read", self.address(key)):
+    def submit_read_into(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        *,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        gap_bytes: int = GAP_BYTES,  # each piece is read by itself
+        filled: Callable[[int], None] | None = None,
+    ) -> Future[ObjectInfo]:
+        """Begin to fill the targets on one of the store's threads; one opened file serves all of them."""
+        read = Read(key=key, size_bytes=size_bytes, version=version)
+        byte_count("gap_bytes", gap_bytes)
+        flat = checked_targets(targets)
+
+        def work(descriptor: int, info: ObjectInfo) -> ObjectInfo:
+            check_within(self.address(key), info, flat)
+            for position in sorted(range(len(flat)), key=lambda position: flat[position][0]):
+                start, memory = flat[position]
+                _read_into(descriptor, start, memory)
+                if filled is not None:
+                    filled(position)
+            return info
+
+        return self._submit(partial(self._opened, read, work))
+
+    def _opened(self, read: Read, work: Callable[[int, ObjectInfo], T]) -> T:
+        """Have ``work`` read an object by its descriptor and description, and see that it stayed as it was."""
+        path, uri = self._path(read.key), self.address(read.key)
+        with explained("read", uri):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             try:
                 found = os.fstat(descriptor)
                 if not stat.S_ISREG(found.st_mode):
                     raise FileNotFoundError
-                info = described(key, found)
-                check_same(self.address(key), info, size_bytes=read.size_bytes, version=read.version)
-                length = read.length_in(info.size_bytes)
-                data: bytes | memoryview
-                if read.into is None:
-                    data = _read_bytes(descriptor, read.start, length)
-                else:
-                    data = fit(read.into, length)
-                    _read_into(descriptor, read.start, data)
+                info = described(read.key, found)
+                check_same(uri, info, size_bytes=read.size_bytes, version=read.version)
+                result = work(descriptor, info)
                 # A file that something rewrote in place, not by renaming, has another time or size now.
-                check_same(
-                    self.address(key), described(key, os.fstat(descriptor)), size_bytes=None, version=info.version
-                )
+                check_same(uri, described(read.key, os.fstat(descriptor)), size_bytes=None, version=info.version)
             finally:
                 os.close(descriptor)
-        return ObjectData(info=info, start=read.start, data=data)
+        return result
 
     def open_writer(
         self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
@@ -231,14 +265,13 @@ class FileStore(BaseStore):
 
 
 def _read_bytes(descriptor: int, start: int, length: int) -> bytes:
-    # One call returns at most 2 GiB less a page. Source: Linux manual, read(2).
-    first = os.pread(descriptor, length, start)
-    if len(first) == length:
-        return first
-    whole = memoryview(bytearray(length))
-    whole[: len(first)] = first
-    _read_into(descriptor, start + len(first), whole[len(first) :])
-    return bytes(whole)
+    if length < _ONE_CALL_BYTES:
+        data = os.pread(descriptor, length, start)
+        if len(data) == length:
+            return data
+    whole, memory = writable_bytes(length)
+    _read_into(descriptor, start, memory)
+    return whole
 
 
 def _read_into(descriptor: int, start: int, target: memoryview) -> None:

@@ -2,76 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torchbucket.errors import NotFoundError, ObjectChangedError, PreconditionFailedError, StoreError
-from torchbucket.store.arguments import Bytes
-from torchbucket.store.http.checksums import Checksum, mismatch
+from torchbucket.store.http.checksums import Algorithm, Checksum, combined, mismatch
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.scatter import Part
 from torchbucket.store.transport.operation import Answer, Operation, Request
 
 __all__ = ["ChecksumQuery", "PartSums"]
 
 
 class PartSums:
-    """The checksums of an object's parts, of this fetch of each and of the one before.
+    """The checksums of the parts that make an object, of this fetch of each and of the one before.
 
     Not safe for use by several threads.
 
     Args:
+        parts: in order, without gaps.
         most_fetches: how often parts are fetched, the first time included, before a wrong sum is reported.
     """
 
-    def __init__(self, most_fetches: int) -> None:
+    def __init__(self, parts: Sequence[Part], most_fetches: int) -> None:
+        self._parts = parts
         self._most_fetches = most_fetches
         self._fetches = 1
-        self._lengths: dict[int, int] = {}
-        self._sums: dict[int, int] = {}
-        self._before: dict[int, int] = {}
+        self._sums: dict[Part, Checksum] = {}
+        self._before: dict[Part, Checksum] = {}
 
-    @property
-    def expected(self) -> bool:
-        """Whether the parts make a whole object, which can be compared."""
-        return bool(self._lengths)
-
-    def expect(self, starts: range, stop: int) -> None:
-        """Name the parts that make the object: where each begins, and where the last ends."""
-        self._lengths = {start: min(start + starts.step, stop) - start for start in starts}
-
-    def arrived(self, start: int, data: Bytes, checksum: Checksum | None) -> None:
+    def arrived(self, part: Part, checksum: Checksum | None) -> None:
         """Sum a part that has just arrived, while it is in the processor's cache, if it is known how."""
-        if start in self._lengths and checksum is not None and checksum.algorithm.combine is not None:
-            self._sums[start] = checksum.algorithm.compute(data)
+        if checksum is not None and checksum.algorithm.combine is not None:
+            self._sums[part] = _sum(part, checksum.algorithm)
 
-    def suspects(self, checksum: Checksum, whole: memoryview, uri: str) -> list[int]:
-        """Return where the parts begin that are to be fetched again; none where the object is right.
+    def suspects(self, checksum: Checksum, uri: str) -> list[Part]:
+        """Return the parts that are to be fetched again; none where the object is right.
 
         Args:
             checksum: what the provider says of the object; one that cannot be combined proves nothing and accuses none.
-            whole: the object's bytes.
             uri: the object's address.
 
         Raises:
             ChecksumError: the same bytes came twice, or parts were fetched as often as is allowed.
         """
-        algorithm = checksum.algorithm
-        if algorithm.combine is None:
+        if checksum.algorithm.combine is None:
             return []
-        computed = 0
-        for start, length in self._lengths.items():
-            if start not in self._sums:
-                self._sums[start] = algorithm.compute(whole[start : start + length])
-            computed = algorithm.combine(computed, self._sums[start], length)
-        if computed == checksum.value:
+        for part in self._parts:
+            if part not in self._sums:
+                self._sums[part] = _sum(part, checksum.algorithm)
+        whole = combined(checksum.algorithm, ((self._sums[part], part.stop - part.start) for part in self._parts))
+        if whole == checksum:
             return []
-        changed = [start for start, value in self._sums.items() if self._before.get(start) != value]
+        assert whole is not None
+        changed = [part for part in self._parts if self._before.get(part) != self._sums[part]]
         if not changed or self._fetches >= self._most_fetches:
-            error = mismatch(uri, checksum, computed, what=f"its {len(self._lengths)} ranges together")
+            error = mismatch(uri, checksum, whole.value, what=f"its {len(self._parts)} ranges together")
             raise error.amend(attempts=self._fetches)
         self._fetches += 1
         self._before.update(self._sums)
-        for start in changed:
-            del self._sums[start]
-        return sorted(changed)
+        for part in changed:
+            del self._sums[part]
+        return changed
+
+
+def _sum(part: Part, algorithm: Algorithm) -> Checksum:
+    """The checksum of a part, wherever its bytes are."""
+    return algorithm.of(memory for _, memory in part.pieces)
 
 
 class ChecksumQuery(Operation[tuple[ObjectInfo, Checksum | None]]):
@@ -90,7 +87,7 @@ class ChecksumQuery(Operation[tuple[ObjectInfo, Checksum | None]]):
         """Read the answer's headers."""
         answer = Answer(lines)
         if answer.status == 200:
-            info = self._dialect.info(self.key, answer, int(answer.headers.get("content-length", "0")))
+            info = self._dialect.answers.described(self.name, self.key, answer)
             return info, self._dialect.checksum(answer)
         failure = self._dialect.failure(self.name, self.key, answer)
         if isinstance(failure, PreconditionFailedError | NotFoundError) and self._version is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import UnsupportedError
-from torchbucket.store.arguments import Bytes, byte_view, check_key, check_size_hint
+from torchbucket.store.arguments import Bytes, byte_count, byte_view, check_key, check_size_hint
 from torchbucket.store.base import BaseStore
 from torchbucket.store.conditions import condition_of
 from torchbucket.store.forking import renew_after_fork
@@ -19,9 +19,11 @@ from torchbucket.store.http.large_read import LargeRead
 from torchbucket.store.http.page_request import PageRequest
 from torchbucket.store.http.part_writer import PartWriter, abort_open_writers
 from torchbucket.store.http.range_read import RangeRead
+from torchbucket.store.http.scatter_read import ScatterRead
 from torchbucket.store.http.whole_write import copy_in_parts, write_from_memory
 from torchbucket.store.list_page import infos_of, wrong_listing
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read
+from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
+from torchbucket.store.scatter import checked_targets
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
 from torchbucket.store.transport.transport import Transport, close_all
@@ -88,34 +90,43 @@ class HttpStore(BaseStore):
     def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read: one request for what fits in a part, several at once for more."""
         self._dialect.prepare()
-        part_bytes = self._config.part_size_bytes
-        length = read.length_bytes
+        part_bytes, length = self._config.part_size_bytes, read.length_bytes
         if length is None or length > part_bytes:
             return LargeRead(
                 self._transport,
                 self._dialect,
-                read.key,
-                start=read.start,
-                stop=read.stop,
-                target=read.into,
-                size_bytes=read.size_bytes,
-                version=read.version,
-                part_size_bytes=part_bytes,
+                read,
+                part_bytes=part_bytes,
                 most_fetches=self._config.retry.max_attempts,
             ).begin()
-        whole = read.start == 0 and length == read.size_bytes
-        request = RangeRead(
-            self._dialect,
-            read.key,
-            start=read.start,
-            stop=None if whole else read.stop,
-            target=read.into,
-            size_bytes=read.size_bytes,
-            version=read.version,
-            whole=whole,
-        )
+        request = RangeRead(self._dialect, read, whole=read.start == 0 and length == read.size_bytes)
         self._transport.submit((request,))
         return request.future
+
+    def submit_read_into(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        *,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        gap_bytes: int = GAP_BYTES,
+        filled: Callable[[int], None] | None = None,
+    ) -> Future[ObjectInfo]:
+        """Begin to fill many pieces of memory, by as many requests at once as the bytes need."""
+        read = Read(key=key, size_bytes=size_bytes, version=version)
+        flat = checked_targets(targets)
+        self._dialect.prepare()
+        return ScatterRead(
+            self._transport,
+            self._dialect,
+            read,
+            flat,
+            gap_bytes=byte_count("gap_bytes", gap_bytes),
+            filled=filled,
+            part_bytes=self._config.part_size_bytes,
+            most_fetches=self._config.retry.max_attempts,
+        ).begin()
 
     def open_writer(
         self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None

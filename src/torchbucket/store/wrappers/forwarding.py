@@ -6,12 +6,23 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
-from torchbucket.store.arguments import Bytes, byte_view
-from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
+from torchbucket.store.arguments import Bytes, byte_count, byte_view
+from torchbucket.store.protocol import (
+    GAP_BYTES,
+    ListedPage,
+    ObjectData,
+    ObjectInfo,
+    ObjectWriter,
+    OpenUpload,
+    Read,
+    Store,
+    Target,
+)
+from torchbucket.store.scatter import checked_targets
 from torchbucket.store.writer import BaseWriter
 from torchbucket.uri import key_bytes
 
-__all__ = ["ForwardingStore"]
+__all__ = ["ForwardingStore", "read_bytes"]
 
 T = TypeVar("T")
 
@@ -80,6 +91,29 @@ class ForwardingStore:
     def submit_read(self, read: Read) -> Future[ObjectData]:
         """Begin a read; see the protocol."""
         return self._submit("submit_read", lambda: self._inner.submit_read(read), wanted_bytes=read.length_bytes or 0)
+
+    def submit_read_into(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        *,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        gap_bytes: int = GAP_BYTES,
+        filled: Callable[[int], None] | None = None,
+    ) -> Future[ObjectInfo]:
+        """Begin to fill many pieces of memory; see the protocol."""
+        # At once, as the inner store would, whenever the call is made.
+        Read(key=key, size_bytes=size_bytes, version=version)
+        byte_count("gap_bytes", gap_bytes)
+        flat = checked_targets(targets)
+        return self._submit(
+            "submit_read_into",
+            lambda: self._inner.submit_read_into(
+                key, flat, size_bytes=size_bytes, version=version, gap_bytes=gap_bytes, filled=filled
+            ),
+            wanted_bytes=sum(len(memory) for _, memory in flat),
+        )
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
         """Read bytes and wait for them; it counts as a ``submit_read``."""
@@ -159,6 +193,11 @@ class ForwardingStore:
             close = getattr(items, "close", None)
             if close is not None:
                 close()
+
+
+def read_bytes(result: object, wanted_bytes: int) -> int:
+    """How many bytes a successful call brought; a read may have asked for more than there were."""
+    return len(result.data) if isinstance(result, ObjectData) else wanted_bytes
 
 
 class _ForwardingWriter(BaseWriter):

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from torchbucket.store.forking import renew_after_fork
-from torchbucket.store.protocol import ObjectData, Store
-from torchbucket.store.wrappers.forwarding import ForwardingStore
+from torchbucket.store.protocol import Store
+from torchbucket.store.wrappers.forwarding import ForwardingStore, read_bytes
 
 __all__ = ["MeteredStore", "OperationUsage", "StoreUsage"]
 
@@ -115,9 +115,7 @@ class MeteredStore(ForwardingStore):
             elif done.exception() is not None:
                 usage = replace(usage, errors=1)
             else:
-                result = done.result()
-                if isinstance(result, ObjectData):
-                    usage = replace(usage, read_bytes=len(result.data))
+                usage = replace(usage, read_bytes=read_bytes(done.result(), wanted_bytes))
             self._count(operation, usage)
 
         future.add_done_callback(count)

@@ -11,9 +11,9 @@ from typing import Final, TypeVar
 
 from torchbucket.errors import ConfigError
 from torchbucket.store.forking import renew_after_fork
-from torchbucket.store.protocol import ObjectData, Store
+from torchbucket.store.protocol import Store
 from torchbucket.store.wrappers.delays import call_at
-from torchbucket.store.wrappers.forwarding import ForwardingStore
+from torchbucket.store.wrappers.forwarding import ForwardingStore, read_bytes
 from torchbucket.store.wrappers.relay import Relay
 
 __all__ = ["RateLimit", "ThrottledStore"]
@@ -123,8 +123,7 @@ class ThrottledStore(ForwardingStore):
         def settle(done: Future[T] | None) -> None:
             came = 0
             if done is not None and not done.cancelled() and done.exception() is None:
-                result = done.result()
-                came = len(result.data) if isinstance(result, ObjectData) else 0
+                came = read_bytes(done.result(), wanted_bytes)
             if came != wanted_bytes:
                 self._limit.correct(came - wanted_bytes)
 

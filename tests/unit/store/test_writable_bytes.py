@@ -12,12 +12,12 @@ from bucketbench.testbed.launch import launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store import Read, open_store
-from torchbucket.store.http.landing import landing
+from torchbucket.store.writable_bytes import writable_bytes
 
 
 @pytest.mark.parametrize("length", [2, 3, 255, 4097, (1 << 20) + 7])
 def test_what_is_written_to_the_view_is_in_the_bytes(length):
-    data, view = landing(length)
+    data, view = writable_bytes(length)
     assert type(data) is bytes
     assert (len(data), view.nbytes, view.format, view.readonly) == (length, length, "B", False)
     content = bytes(number % 251 for number in range(length))
@@ -30,7 +30,7 @@ def test_what_is_written_to_the_view_is_in_the_bytes(length):
 
 
 def test_a_view_keeps_the_memory_alive_and_lets_it_go():
-    data, view = landing(1 << 20)
+    data, view = writable_bytes(1 << 20)
     held = sys.getrefcount(data)
     part = view[10:20]
     del view
@@ -42,9 +42,9 @@ def test_a_view_keeps_the_memory_alive_and_lets_it_go():
 
 
 def test_new_memory_is_nobody_elses():
-    first, view = landing(1000)
+    first, view = writable_bytes(1000)
     view[:] = b"a" * 1000
-    second, other = landing(1000)
+    second, other = writable_bytes(1000)
     other[:] = b"b" * 1000
     assert first == b"a" * 1000
     assert second == b"b" * 1000
@@ -53,7 +53,7 @@ def test_new_memory_is_nobody_elses():
 @pytest.mark.parametrize("length", [0, 1, -1])
 def test_bytes_that_everybody_shares_are_refused(length):
     with pytest.raises(ValueError, match="shares"):
-        landing(length)
+        writable_bytes(length)
 
 
 def test_reading_a_large_object_whole_copies_nothing():

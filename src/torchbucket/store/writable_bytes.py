@@ -1,6 +1,6 @@
-"""Memory that a large read lands in, and that is the caller's ``bytes`` when all has arrived: no copy.
+"""Bytes objects that are written once, by a read, before anybody else sees them: a body needs no second copy.
 
-CPython lets whoever makes a bytes object fill it before anybody else sees it. *Source*: Python/C API,
+CPython lets whoever makes a bytes object fill it before it is handed out. *Source*: Python/C API,
 ``PyBytes_FromStringAndSize`` with NULL.
 
 Fresh pages are the dearest part that is left: 0.3 to 0.8 s of CPU a GiB on a virtual machine. Asking the system for
@@ -14,7 +14,7 @@ import ctypes
 
 import numpy as np
 
-__all__ = ["landing"]
+__all__ = ["writable_bytes"]
 
 _new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.restype = ctypes.py_object
@@ -38,7 +38,7 @@ class _Memory:
         }
 
 
-def landing(length: int) -> tuple[bytes, memoryview]:
+def writable_bytes(length: int) -> tuple[bytes, memoryview]:
     """A new bytes object and a writable view of it. Whoever has the view must not write once the object is handed out.
 
     Args:
