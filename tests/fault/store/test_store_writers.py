@@ -6,9 +6,10 @@ import logging
 import pickle
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from scripted_s3 import Fault, ScriptedS3, error_body
@@ -18,6 +19,9 @@ from torchbucket.errors import StoreError
 from torchbucket.store import Store
 from torchbucket.store.http import part_upload, part_writer
 from torchbucket.store.http.write_memory import CHUNK_BYTES, WriterShare, write_memory
+from torchbucket.store.s3.dialect import S3Dialect
+from torchbucket.store.transport.operation import Operation
+from torchbucket.store.transport.transport import Transport
 
 Opened = Callable[..., Store]
 CONTENT = random.Random(16).randbytes(11 * MIB + 5)
@@ -149,6 +153,42 @@ def test_the_parts_of_a_hinted_object_are_few_enough(server: ScriptedS3, opened:
     with pytest.raises(StoreError, match=r"this one needs 550502400, and .* is 20971520"):
         opened().open_writer("k", size_hint=5 << 40)
     assert server.seen == []
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_an_object_of_too_many_parts_is_an_error_that_leaves_nothing(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    monkeypatch.setattr(S3Dialect, "most_parts", 2)
+    store = opened()
+    if streamed:
+        too_many = pytest.raises(StoreError, match=r"more than 2 parts; give open_writer its size_hint")
+        with too_many, store.open_writer("k") as writer:
+            writer.write(CONTENT)
+        with store.open_writer("k", size_hint=len(CONTENT)) as writer:
+            writer.write(CONTENT)
+    else:
+        store.write("k", CONTENT)
+    assert server.objects == {"k": CONTENT}
+    assert server.uploads == {}
+    assert [len(part.body) for part in server.of("upload_part")][-2:] == [6 * MIB, len(CONTENT) - 6 * MIB]
+
+
+def test_a_transport_that_cannot_begin_fails_the_write_at_once(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = Transport.submit
+
+    def failing(transport: Transport, operations: Iterable[Operation[Any]], caller: Hashable = None) -> None:
+        if caller is not None:
+            raise RuntimeError("can't start new thread")
+        submit(transport, operations, caller)
+
+    monkeypatch.setattr(Transport, "submit", failing)
+    with pytest.raises(RuntimeError, match="new thread"), opened().open_writer("k") as writer:
+        writer.write(CONTENT)
+    assert (write_memory.taken_bytes, write_memory.lent_bytes) == (0, 0)
+    assert server.uploads == {}
 
 
 # -- giving up --------------------------------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ _log = logging.getLogger("torchbucket.uploads")
 # How long an abort waits for the parts that it cut; each is cut within one turn of the transport's loop.
 _CUT_TIMEOUT_S: Final = 30.0
 
-# How long an abort waits for the server. What takes longer goes on by itself, and those after it do not wait for
-# theirs: a program that gives up sixteen writers of a service that is down must not wait sixteen times.
+# How long an abort waits for the server. What takes longer goes on by itself, and until it is over others of the store
+# do not wait: a program that gives up sixteen writers of a service that is down must not wait sixteen times.
 _ABORT_PATIENCE_S: Final = 5.0
 
-_late_aborts: weakref.WeakSet[Operation[None]] = weakref.WeakSet()
+_late_aborts: weakref.WeakKeyDictionary[Transport, Operation[None]] = weakref.WeakKeyDictionary()
 
 
 class PartUpload:
@@ -88,8 +88,7 @@ class PartUpload:
         Args:
             body: its bytes, which must not change before it has arrived.
             checksum: their ``upload_sum``.
-            ended: called once it has arrived or failed, on the transport's thread. Where this method raises it is not
-                called.
+            ended: called once it has arrived or failed, on the transport's thread; not where it was not sent.
         """
         self._send(
             lambda upload_id, number: self._dialect.upload_part(self._key, upload_id, number, body, checksum), ended
@@ -116,7 +115,11 @@ class PartUpload:
         self.count += 1
         self._pending.add(operation)
         operation.future.add_done_callback(partial(self._part_ended, operation, ended))
-        self._transport.submit((operation,), caller=self)
+        try:
+            self._transport.submit((operation,), caller=self)
+        except Exception:  # such as no thread or descriptor left: nobody will ever end the part
+            self._pending.discard(operation)
+            raise
 
     def wait_for_room(self, most_pending: int) -> None:
         """Wait until fewer than so many parts are on their way; raise what made one fail."""
@@ -176,7 +179,8 @@ class PartUpload:
         It waits for the server for some seconds, and raises nothing: what made the caller give up matters more. Where
         the server does not answer, the abort is tried on by itself and a warning is logged.
         """
-        pending = self.cut()
+        pending = tuple(self._pending)
+        self._transport.drop(pending)
         wait([part.future for part in pending], timeout=_CUT_TIMEOUT_S)
         upload_id, self._upload_id = self._upload_id, None
         if upload_id is not None:
@@ -188,15 +192,9 @@ class PartUpload:
         if self._made_aside:
             remove_temporaries(self._transport, self._dialect, [self._key])
 
-    def cut(self) -> tuple[Operation[UploadedPart], ...]:
-        """Cut the parts that are on their way, without waiting for that, and return them."""
-        pending = tuple(self._pending)
-        self._transport.drop(pending)
-        return pending
-
     def abort_soon(self) -> list[Future[Any]]:
         """Cut the parts and have the abort sent, without waiting for either; return what may be waited for."""
-        self.cut()
+        self._transport.drop(tuple(self._pending))
         upload_id, self._upload_id = self._upload_id, None
         if upload_id is None:
             return []
@@ -210,10 +208,10 @@ class PartUpload:
         try:
             self._dialect.prepare()
             self._transport.submit((abort,))
-            others_are_late = any(not late.future.done() for late in tuple(_late_aborts))
-            wait([abort.future], timeout=0 if others_are_late else _ABORT_PATIENCE_S)
+            late = _late_aborts.get(self._transport)
+            wait([abort.future], timeout=_ABORT_PATIENCE_S if late is None or late.future.done() else 0)
             if not abort.future.done():
-                _late_aborts.add(abort)
+                _late_aborts[self._transport] = abort
                 raise TimeoutError("the server has not answered yet; it is asked on")
             abort.future.result()
         except Exception as error:  # noqa: BLE001  # what made the caller give up matters more

@@ -137,11 +137,11 @@ class PartWriter(BaseWriter):
         """Hand the part to the upload; its memory comes back when it has arrived or failed."""
         part, self._part = self._part, _Part(self._dialect.upload_sum)
         self._sent_bytes += part.size_bytes
-        give_back = partial(self._share.give_back, part.chunks)
+        body, checksum, give_back = part.body(), part.checksum(), partial(self._give_back, part)
         try:
-            self._upload.send(part.body(), part.checksum(), give_back)
+            self._upload.send(body, checksum, give_back)
         except BaseException:
-            give_back()
+            give_back()  # which an interrupt may have brought about already
             raise
 
     def _publish(self) -> ObjectInfo:
@@ -174,9 +174,12 @@ class PartWriter(BaseWriter):
         self._release()
         return aborts
 
-    def _release(self) -> None:
-        chunks, self._part.chunks = self._part.chunks, []
+    def _give_back(self, part: _Part) -> None:
+        chunks, part.chunks = part.chunks, []
         self._share.give_back(chunks)
+
+    def _release(self) -> None:
+        self._give_back(self._part)
         self._share.close()
         _open_writers.pop(id(self), None)
 

@@ -173,7 +173,9 @@ class HttpStore(BaseStore):
         source = self.head(source_key)
         if source.size_bytes <= self._dialect.largest_copy_bytes:
             return self._ask(self._dialect.copy_object(source, target_key))
-        return copy_in_parts(self._transport, self._dialect, source, target_key)
+        return copy_in_parts(
+            self._transport, self._dialect, source, target_key, most_pending=2 * self._config.concurrency
+        )
 
     def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
         """Join objects into one on the server's side."""

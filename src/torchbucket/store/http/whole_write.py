@@ -58,11 +58,13 @@ def write_from_memory(
         raise
 
 
-def copy_in_parts(transport: Transport, dialect: Dialect, source: ObjectInfo, target_key: str) -> ObjectInfo:
+def copy_in_parts(
+    transport: Transport, dialect: Dialect, source: ObjectInfo, target_key: str, *, most_pending: int
+) -> ObjectInfo:
     """Copy an object that is too large for one request, part by part, on the server's side."""
     size_bytes = source.size_bytes
     part_bytes = part_bytes_of(size_bytes, _COPY_PART_BYTES, dialect.most_parts)
-    upload = PartUpload(transport, dialect, target_key, most_pending=dialect.most_parts)
+    upload = PartUpload(transport, dialect, target_key, most_pending=most_pending)
 
     try:
         for start in range(0, size_bytes, part_bytes):
