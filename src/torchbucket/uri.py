@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self, TypeAlias
 
 from torchbucket.errors import ConfigError
 
-__all__ = ["SCHEMES", "ObjectURI", "key_bytes"]
+__all__ = ["SCHEMES", "Address", "ObjectURI", "key_bytes"]
 
 SCHEMES = ("s3", "gs", "file", "memory")
 
@@ -16,18 +18,21 @@ SCHEMES = ("s3", "gs", "file", "memory")
 # Source: S3 user guide, "Bucket naming rules" (classic us-east-1 names had capitals, underscores and 255 characters).
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 
+# How a text begins that is a path on this machine and no address with its scheme forgotten.
+_PATHS: Final = ("/", "./", "../")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectURI:
-    """Names one object, or a prefix of objects, and the root (bucket, directory, name) that holds it.
+    """Names one object, or a prefix of objects, and the root (bucket, name, file system) that holds it.
 
-    The key is plain text, taken literally: nothing is percent-decoded, ``#``, ``?`` and ``//`` belong to the key.
-    The root of a ``file`` address is the directory up to the last slash, so ``file:///data/train/img_`` is the prefix
-    ``img_`` in ``/data/train``, and ``file:///data/train/`` is everything in that directory.
+    The key is plain text, taken literally: nothing is percent-decoded, ``#``, ``?`` and ``//`` belong to the key. It is
+    all that follows the root, whatever the scheme: ``train/cat/1.jpg`` of ``s3://data/train/cat/1.jpg`` and
+    ``data/train/cat/1.jpg`` of ``file:///data/train/cat/1.jpg``, whose root is the file system, ``file:///``.
 
     Args:
         scheme: one of ``SCHEMES``.
-        bucket: the bucket's or the memory store's name; of a file the absolute path of its directory.
+        bucket: the bucket's or the memory store's name; of files the absolute path of the directory that keys follow.
         key: the object's key or a prefix; empty means the whole root.
     """
 
@@ -49,23 +54,46 @@ class ObjectURI:
         key_bytes(self.key)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Take an address apart; raise ``ConfigError`` that quotes it where it is none."""
+    def parse(cls, address: Address) -> Self:
+        """Take an address apart.
+
+        Args:
+            address: a text with its scheme; or a path on this machine, as an ``os.PathLike`` or a text that begins with
+                ``/``, ``./`` or ``../``. The path of a directory names what is in it, as if it ended with a slash.
+
+        Raises:
+            ConfigError: it is none; the message quotes it.
+        """
+        if isinstance(address, cls):
+            return address
+        text = _text_of(address)
         scheme, separator, rest = text.partition("://")
         if not separator or scheme not in SCHEMES:
             raise ConfigError(
                 f"{_without_userinfo(text)!r} is not an address; expected one that begins with "
-                f"{', '.join(f'{name}://' for name in SCHEMES)}"
+                f"{', '.join(f'{name}://' for name in SCHEMES)}, or a path that begins with {', '.join(_PATHS)}"
             )
         if scheme == "file":
-            if not rest.startswith("/"):
-                raise ConfigError(
-                    f"{text!r}: a file address has three slashes and an absolute path, such as file:///data"
-                )
-            directory, _, key = rest.rpartition("/")
-            return cls(scheme=scheme, bucket=directory or "/", key=key)
+            return cls(scheme=scheme, bucket="/", key=_normal_path(text, rest).removeprefix("/"))
         bucket, _, key = rest.partition("/")
         return cls(scheme=scheme, bucket=bucket, key=key)
+
+    @classmethod
+    def parse_root(cls, address: Address) -> Self:
+        """Take the address of a whole bucket, or of a directory that keys are to follow, with or without a slash.
+
+        Raises:
+            ConfigError: it is none, or that of an object in a bucket.
+        """
+        location = cls.parse(address)
+        if location.scheme == "file":
+            return cls(scheme="file", bucket=str(location).removeprefix("file://").rstrip("/") or "/")
+        if location.key:
+            raise ConfigError(
+                f"expected the address of a bucket, such as {location.root!r}; got {str(location)!r}. For an object or "
+                "a prefix: location = ObjectURI.parse(address), then open_store(location) and location.key"
+            )
+        return location
 
     @property
     def root(self) -> str:
@@ -77,12 +105,39 @@ class ObjectURI:
         return f"{self.root}{separator}{self.key}"
 
 
+Address: TypeAlias = str | os.PathLike[str] | ObjectURI
+"""What names an object or a prefix: a text with its scheme, a path on this machine, or an address taken apart."""
+
+
 def key_bytes(key: str) -> bytes:
     """The UTF-8 bytes of a key, by which keys are compared; raise ``ConfigError`` where it holds a lone surrogate."""
     try:
         return key.encode()
     except UnicodeEncodeError as error:
         raise ConfigError(f"the key {key!r} is not valid Unicode text: {error.reason} at {error.start}") from None
+
+
+def _text_of(address: object) -> str:
+    if not isinstance(address, str | os.PathLike):
+        raise ConfigError(
+            f"an address is a text such as 's3://bucket/key', or a path (str or os.PathLike) on this machine; got "
+            f"{_without_userinfo(repr(address))} of the type {type(address).__name__}"
+        )
+    if isinstance(address, str) and not address.startswith(_PATHS):
+        return address
+    path = os.fsdecode(address)
+    is_directory = path.endswith("/") or os.path.isdir(path)  # noqa: PTH112  # the text is what is needed
+    return f"file://{os.path.abspath(path)}{'/' * is_directory}"  # noqa: PTH100
+
+
+def _normal_path(text: str, path: str) -> str:
+    """The one spelling of a file's path: two of them would be two keys for it."""
+    if not path.startswith("/"):
+        raise ConfigError(f"{text!r}: a file address has three slashes and an absolute path, such as file:///data")
+    if "\0" in path:
+        raise ConfigError(f"{text!r}: a path has no NUL")
+    normal = posixpath.normpath(path).lstrip("/")
+    return f"/{normal}/" if normal and path.endswith(("/", "/.", "/..")) else f"/{normal}"
 
 
 def _without_userinfo(text: str) -> str:

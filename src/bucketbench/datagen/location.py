@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 from bucketbench.datagen.errors import DatagenError
@@ -22,7 +21,7 @@ class DatasetLocation:
     """The address of a data set and the settings to reach it; small, picklable, free of secrets.
 
     Args:
-        root: the bucket or the directory, without a key.
+        root: the bucket, or the file system, without a key.
         name: the data set's key without the slash that ends its prefix.
         config: how to reach the store.
     """
@@ -78,11 +77,6 @@ class DatasetLocation:
     @contextmanager
     def opened(self) -> Iterator[Store]:
         """Open the store for a ``with`` block, in which its errors come as ``DatagenError`` with what to do."""
-        if self.root.scheme == "file":
-            try:
-                Path(self.root.bucket).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise DatagenError(f"the directory of {self.uri} cannot be made: {error}") from error
         try:
             store = open_store(self.root, self.config)
             try:

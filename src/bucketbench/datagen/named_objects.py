@@ -112,7 +112,7 @@ def _written(store: Store, objects: Iterable[tuple[str, int]]) -> Iterator[int]:
 def _opened(uri: str, config: StoreConfig) -> Iterator[tuple[Store, str]]:
     try:
         parts = ObjectURI.parse(uri)
-        store = open_store(ObjectURI(scheme=parts.scheme, bucket=parts.bucket), config)
+        store = open_store(parts, config)
         try:
             yield store, parts.key
         finally:

@@ -19,6 +19,7 @@ from torchbucket.datasets.settings import IterableOptions, IterableSettings, Sel
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import read_bytes
 from torchbucket.files.reader import ObjectReader
+from torchbucket.uri import Address
 
 __all__ = ["IterableDataset"]
 
@@ -68,14 +69,14 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
     @overload
     @classmethod
     def from_prefix(
-        cls, uri: str, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[IterableOptions]
+        cls, uri: Address, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[IterableOptions]
     ) -> IterableDataset[bytes]: ...
 
     @overload
     @classmethod
     def from_prefix(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], T],
         select: Select | None = ...,
@@ -86,7 +87,7 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
     @classmethod
     def from_prefix(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
         select: Select | None = None,
@@ -121,18 +122,18 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
 
     @overload
     @classmethod
-    def from_objects(cls, uris: Iterable[str], **options: Unpack[IterableOptions]) -> IterableDataset[bytes]: ...
+    def from_objects(cls, uris: Iterable[Address], **options: Unpack[IterableOptions]) -> IterableDataset[bytes]: ...
 
     @overload
     @classmethod
     def from_objects(
-        cls, uris: Iterable[str], *, transform: Callable[[ObjectReader], T], **options: Unpack[IterableOptions]
+        cls, uris: Iterable[Address], *, transform: Callable[[ObjectReader], T], **options: Unpack[IterableOptions]
     ) -> IterableDataset[T]: ...
 
     @classmethod
     def from_objects(
         cls,
-        uris: Iterable[str],
+        uris: Iterable[Address],
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
         **options: Unpack[IterableOptions],
@@ -152,7 +153,7 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         select: Select | None = ...,
         allow_empty: bool = ...,
@@ -164,7 +165,7 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], T],
         select: Select | None = ...,
@@ -176,7 +177,7 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
         select: Select | None = None,

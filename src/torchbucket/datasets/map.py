@@ -20,6 +20,7 @@ from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import KeyColumn, Listing
+from torchbucket.uri import Address
 
 __all__ = ["MapDataset"]
 
@@ -53,14 +54,14 @@ class MapDataset(Dataset[T_co]):
     @overload
     @classmethod
     def from_prefix(
-        cls, uri: str, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[MapOptions]
+        cls, uri: Address, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[MapOptions]
     ) -> MapDataset[bytes]: ...
 
     @overload
     @classmethod
     def from_prefix(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], T],
         select: Select | None = ...,
@@ -71,7 +72,7 @@ class MapDataset(Dataset[T_co]):
     @classmethod
     def from_prefix(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
         select: Select | None = None,
@@ -106,18 +107,18 @@ class MapDataset(Dataset[T_co]):
 
     @overload
     @classmethod
-    def from_objects(cls, uris: Iterable[str], **options: Unpack[MapOptions]) -> MapDataset[bytes]: ...
+    def from_objects(cls, uris: Iterable[Address], **options: Unpack[MapOptions]) -> MapDataset[bytes]: ...
 
     @overload
     @classmethod
     def from_objects(
-        cls, uris: Iterable[str], *, transform: Callable[[ObjectReader], T], **options: Unpack[MapOptions]
+        cls, uris: Iterable[Address], *, transform: Callable[[ObjectReader], T], **options: Unpack[MapOptions]
     ) -> MapDataset[T]: ...
 
     @classmethod
     def from_objects(
         cls,
-        uris: Iterable[str],
+        uris: Iterable[Address],
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
         **options: Unpack[MapOptions],
@@ -137,7 +138,7 @@ class MapDataset(Dataset[T_co]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         select: Select | None = ...,
         allow_empty: bool = ...,
@@ -149,7 +150,7 @@ class MapDataset(Dataset[T_co]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], T],
         select: Select | None = ...,
@@ -161,7 +162,7 @@ class MapDataset(Dataset[T_co]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[ObjectReader], Any] = read_bytes,
         select: Select | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import posixpath
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, Final
@@ -18,7 +18,7 @@ from torchbucket.listing import Listing, list_objects
 from torchbucket.listing.manifest import Manifest
 from torchbucket.store import Read, open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
-from torchbucket.uri import ObjectURI, key_bytes
+from torchbucket.uri import Address, ObjectURI, key_bytes
 
 __all__ = ["ObjectSource"]
 
@@ -73,7 +73,7 @@ class ObjectSource:
     @classmethod
     def under_prefix(
         cls,
-        uri: str,
+        uri: Address,
         config: StoreConfig | None,
         *,
         select: Callable[[ObjectInfo], bool] | None,
@@ -108,7 +108,7 @@ class ObjectSource:
     @classmethod
     def in_manifest(
         cls,
-        uri: str,
+        uri: Address,
         config: StoreConfig | None,
         *,
         manifest_config: StoreConfig | None,
@@ -124,11 +124,11 @@ class ObjectSource:
         manifest = Manifest.read(uri, config=manifest_config or config)
         listing = manifest.listing if select is None else selected(manifest.listing, select)
         if not listing and not allow_empty:
-            raise _nothing_found(uri, "the manifest lists no object", len(manifest.listing))
+            raise _nothing_found(str(uri), "the manifest lists no object", len(manifest.listing))
         return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned)
 
     @classmethod
-    def of_objects(cls, uris: Iterable[str], config: StoreConfig | None, *, pinned: bool = False) -> ObjectSource:
+    def of_objects(cls, uris: Iterable[Address], config: StoreConfig | None, *, pinned: bool = False) -> ObjectSource:
         """Take objects by their addresses, without a request.
 
         Raises:
@@ -139,8 +139,8 @@ class ObjectSource:
             raise ConfigError(
                 "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
             )
-        if isinstance(uris, str):
-            raise ConfigError(f"from_objects takes several addresses, such as [{uris!r}]; got one text")
+        if isinstance(uris, str | bytes | os.PathLike | ObjectURI) or not isinstance(uris, Iterable):
+            raise ConfigError(f"from_objects takes several addresses, such as ['s3://bucket/key']; got {uris!r}")
         locations = [ObjectURI.parse(uri) for uri in uris]
         if not locations:
             raise ConfigError("from_objects needs the address of at least one object; got none")
@@ -148,20 +148,12 @@ class ObjectSource:
         for location in locations:
             if not location.key:
                 raise ConfigError(f"from_objects needs the addresses of objects; {str(location)!r} has no key")
-            if location.scheme != first.scheme or (location.scheme != "file" and location.bucket != first.bucket):
+            if location.root != first.root:
                 raise ConfigError(
                     f"the objects of one data set are in one bucket; got {first.root} and {location.root}. Make a data "
                     "set for each bucket"
                 )
-        if first.scheme != "file":
-            return cls(_root_of(first), config, Listing.of_keys([location.key for location in locations]))
-        # A file's address has its directory for a root, so files of several directories need the one above them all.
-        directory = posixpath.commonpath([location.bucket for location in locations])
-        keys = []
-        for location in locations:
-            below = posixpath.relpath(location.bucket, directory)
-            keys.append(location.key if below == "." else f"{below}/{location.key}")
-        return cls(ObjectURI(scheme="file", bucket=directory), config, Listing.of_keys(keys))
+        return cls(_root_of(first), config, Listing.of_keys([location.key for location in locations]))
 
     @property
     def store(self) -> Store:
@@ -182,12 +174,15 @@ class ObjectSource:
     def names_digest(self) -> str:
         """A short digest of the names, by which a state finds that it belongs to other objects.
 
-        Of all names, or of evenly spaced ones among very many: a name more or less shifts those after it.
+        Of all names, or of evenly spaced ones among very many: a name more or less shifts those after it. Of what
+        follows the listed directory, so that a state goes on over a copy that lies elsewhere.
         """
         keys = self.listing.keys
+        prefix = self.prefix or ""
+        shared = len(key_bytes(prefix[: prefix.rfind("/") + 1]))
         digest = hashlib.blake2b(digest_size=8)
         for position in range(0, len(keys), -(-len(keys) // _DIGESTED_NAMES) or 1):
-            name = key_bytes(keys[position])
+            name = key_bytes(keys[position])[shared:]
             digest.update(b"%d %b" % (len(name), name))
         return digest.hexdigest()
 

@@ -14,7 +14,7 @@ from torchbucket.listing.columns import Listing
 from torchbucket.listing.manifest_file import SCHEMA_VERSION, ManifestError, decode, encode
 from torchbucket.listing.summary import Summary
 from torchbucket.store import open_store
-from torchbucket.uri import SCHEMES, ObjectURI
+from torchbucket.uri import SCHEMES, Address, ObjectURI
 
 __all__ = ["SCHEMA_VERSION", "Manifest", "ManifestError", "manifest_place"]
 
@@ -44,7 +44,7 @@ class Manifest:
             raise ConfigError("a manifest's made_at needs a time zone, such as datetime.now(UTC)")
 
     @classmethod
-    def from_prefix(cls, uri: str, *, config: StoreConfig | None = None, versions: bool = True) -> Self:
+    def from_prefix(cls, uri: Address, *, config: StoreConfig | None = None, versions: bool = True) -> Self:
         """List what is under a prefix, now and in this process.
 
         Args:
@@ -53,7 +53,7 @@ class Manifest:
             versions: keep the objects' versions, so that reads can be pinned to them.
 
         Raises:
-            ConfigError: the text is no address.
+            ConfigError: it is no address.
             StoreError: the listing failed.
         """
         location = ObjectURI.parse(uri)
@@ -63,7 +63,7 @@ class Manifest:
         return cls(root=root, prefix=location.key, made_at=made_at, listing=listing)
 
     @classmethod
-    def read(cls, uri: str, *, config: StoreConfig | None = None) -> Self:
+    def read(cls, uri: Address, *, config: StoreConfig | None = None) -> Self:
         """Read a manifest from any store, or from a local path.
 
         Raises:
@@ -77,7 +77,7 @@ class Manifest:
         try:
             root, prefix, made_at = (described[name] for name in _DESCRIPTION)
             return cls(
-                root=ObjectURI.parse(root if root.endswith("/") else f"{root}/"),
+                root=ObjectURI.parse_root(root),
                 prefix=prefix,
                 made_at=datetime.fromisoformat(made_at),
                 listing=listing,
@@ -88,7 +88,7 @@ class Manifest:
                 "torchbucket manifest"
             ) from error
 
-    def write(self, uri: str, *, config: StoreConfig | None = None) -> None:
+    def write(self, uri: Address, *, config: StoreConfig | None = None) -> None:
         """Write the manifest to any store, or to a local path; it appears whole or not at all.
 
         Raises:
@@ -107,11 +107,11 @@ class Manifest:
         return f"Manifest({self.root.root!r}, prefix={self.prefix!r}, {len(self.listing)} objects, {self.made_at})"
 
 
-def manifest_place(uri: str) -> ObjectURI:
-    """Where a manifest's file is: an address, or a path on this machine."""
-    if not any(uri.startswith(f"{scheme}:") for scheme in SCHEMES) and "://" not in uri:
-        uri = f"file://{Path(uri).absolute()}"
+def manifest_place(uri: Address) -> ObjectURI:
+    """Where a manifest's file is: an address, or a path on this machine, which may be a bare name."""
+    if isinstance(uri, str) and "://" not in uri and uri.partition(":")[0] not in SCHEMES:
+        uri = Path(uri)
     place = ObjectURI.parse(uri)
-    if not place.key:
-        raise ConfigError(f"a manifest is one file, such as s3://bucket/train.parquet; got {uri!r}")
+    if not place.key or place.key.endswith("/"):
+        raise ConfigError(f"a manifest is one file, such as s3://bucket/train.parquet; got {str(place)!r}")
     return place

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import ConfigError
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
 from torchbucket.store.temporary_names import is_temporary
 from torchbucket.store.transport.request_record import Observer, RequestRecord
-from torchbucket.uri import ObjectURI
+from torchbucket.uri import Address, ObjectURI
 
 __all__ = [
     "ObjectData",
@@ -24,22 +23,22 @@ __all__ = [
 ]
 
 
-def open_store(uri: str | ObjectURI, config: StoreConfig | None = None, *, observer: Observer | None = None) -> Store:
+def open_store(uri: Address, config: StoreConfig | None = None, *, observer: Observer | None = None) -> Store:
     """Open the bucket or directory that an address names. Nothing is sent before the store is used.
 
     The store pickles as this call, without credentials and without the observer.
 
     Args:
-        uri: the root, such as ``s3://bucket``, ``gs://bucket``, ``file:///directory`` or ``memory://name``; or an
-            object's :class:`ObjectURI`, whose root is taken: ``location = ObjectURI.parse(text)``, then
-            ``open_store(location).list(location.key)``.
+        uri: the root, such as ``s3://bucket``, ``gs://bucket``, ``memory://name``, ``file:///directory`` or the path of
+            a directory, which keys then follow; or an object's :class:`ObjectURI`, whose root is taken:
+            ``location = ObjectURI.parse(address)``, then ``open_store(location).list(location.key)``.
         config: the settings; None means the defaults.
         observer: called with a record of every request over the network, on the store's own thread.
 
     Raises:
         ConfigError: the text is no address, or that of an object; or a setting means nothing for the provider.
     """
-    location = uri if isinstance(uri, ObjectURI) else _root(uri)
+    location = uri if isinstance(uri, ObjectURI) else ObjectURI.parse_root(uri)
     settings = config if config is not None else StoreConfig()
     if location.scheme == "memory":
         from torchbucket.store.memory import MemoryStore
@@ -56,16 +55,3 @@ def open_store(uri: str | ObjectURI, config: StoreConfig | None = None, *, obser
     from torchbucket.store.gcs.store import GcsStore
 
     return GcsStore(location, settings, observer=observer)
-
-
-def _root(text: str) -> ObjectURI:
-    if text.startswith("file://"):
-        # Every directory can be a root, with or without a slash at its end.
-        return ObjectURI.parse(text.rstrip("/") + "/")
-    location = ObjectURI.parse(text)
-    if location.key:
-        raise ConfigError(
-            f"open_store takes the address of a bucket, such as {location.root!r}; got {text!r}. For an object or a "
-            "prefix: location = ObjectURI.parse(uri), then open_store(location) and location.key"
-        )
-    return location

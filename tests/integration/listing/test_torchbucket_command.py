@@ -14,6 +14,7 @@ from torchbucket import StoreConfig
 from torchbucket.cli import main
 from torchbucket.listing import Manifest, list_objects
 from torchbucket.store import open_store
+from torchbucket.uri import ObjectURI
 
 SIZES = {"a/one": 1, "a/two": 3_000_000, "b/three": 5, "top": 0}
 
@@ -33,13 +34,16 @@ def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, 
     return status, out, err
 
 
-def test_list_prints_sizes_and_names(tree, capsys):
+def test_list_prints_sizes_and_names(tree, monkeypatch, capsys):
+    monkeypatch.chdir(Path(tree.removeprefix("file://")).parent)
     status, out, err = run("list", tree, capsys=capsys)
     assert (status, err) == (0, "")
-    assert [line.split() for line in out.splitlines()] == [[str(SIZES[name]), name] for name in sorted(SIZES)]
-    # A file's root is the directory before the last slash, and keys are relative to it.
-    status, out, _ = run("list", tree + "a/t", capsys=capsys)
-    assert (status, out.split()) == (0, ["3000000", "two"])
+    base = tree.removeprefix("file:///")
+    assert [line.split() for line in out.splitlines()] == [[str(SIZES[name]), base + name] for name in sorted(SIZES)]
+    for prefix in (f"{tree}a/t", f"/{base}a/t", f"./{Path(base).name}/a/t"):
+        status, out, _ = run("list", prefix, capsys=capsys)
+        assert (status, out.split()) == (0, ["3000000", f"{base}a/two"])
+    assert run("list", f"/{base}".removesuffix("/"), capsys=capsys) == run("list", tree, capsys=capsys)
 
 
 def test_list_in_json_has_every_name_exactly(capsys):
@@ -73,7 +77,7 @@ def test_summaries_of_a_prefix_and_of_its_manifest_agree(tree, tmp_path, monkeyp
     assert status == 0
     assert out.splitlines()[0] == "out.parquet: 4 objects, 2.9 MiB"
     assert "smallest 0 bytes, median 1 bytes, largest 2.9 MiB" in out
-    assert any(line.split() == ["2", "2.9", "MiB", "a/"] for line in out.splitlines())
+    assert any(line.split() == ["2", "2.9", "MiB", f"{tree.removeprefix('file:///')}a/"] for line in out.splitlines())
     status, _, _ = run("manifest", tree, "bare.parquet", "--no-versions", capsys=capsys)
     assert (status, Manifest.read("bare.parquet").listing.versions) == (0, None)
 
@@ -103,7 +107,9 @@ def test_options_reach_the_store(testbed, capsys):
         (["manifest", "memory://m/", "s3://bucket"], 2, "one file"),
         (["list", "s3://b/", "--endpoint", "ftp://x"], 2, "StoreConfig.endpoint"),
         (["list", "s3://b/", "--profile", ""], 2, "StoreConfig.profile"),
-        (["list", "file:///no/such/directory/"], 1, "no such directory"),
+        (["list", "file:///no/such/directory/"], 1, "list file:///no/such/directory/: no object's name begins with it"),
+        (["summary", "/no/such/directory/"], 1, "no object's name"),
+        (["manifest", "memory://nothing/in/it/", "m.parquet"], 1, "no object's name"),
         (["summary", "/no/such.parquet"], 1, "no such file"),
         (["list"], 2, "required"),
         ([], 2, "required"),
@@ -169,5 +175,6 @@ def test_it_runs_as_a_program():
 
 def test_a_listing_by_command_is_that_of_the_store(tree, capsys):
     _, out, _ = run("list", tree, capsys=capsys)
-    listing = list_objects(open_store(tree, StoreConfig()))
+    location = ObjectURI.parse(tree)
+    listing = list_objects(open_store(location, StoreConfig()), location.key)
     assert [line.split()[1] for line in out.splitlines()] == list(listing.keys)

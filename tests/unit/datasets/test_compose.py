@@ -285,12 +285,3 @@ def test_what_cannot_be_composed_is_refused_at_construction(store, tmp_path):
 def test_wrong_settings(setting, message):
     with pytest.raises(ConfigError, match=message):
         Compose(**setting)
-
-
-def test_files_are_joined_as_well(tmp_path):
-    store = open_store(f"file://{tmp_path}")
-    for key, body in list(BODIES.items())[:10]:
-        store.write(key.replace("small/", "small-"), body)
-    dataset = IterableDataset.from_prefix(f"file://{tmp_path}/small-", fetch=Compose(maximum_objects=4))
-    assert list(dataset) == list(BODIES.values())[:10]
-    assert left(store) == []

@@ -9,6 +9,8 @@ import uuid
 import pytest
 
 from torchbucket import ConfigError, IterableDataset, MapDataset, NotFoundError, ObjectChangedError, StoreConfig
+from torchbucket.files.reader import ObjectReader
+from torchbucket.listing import Manifest
 from torchbucket.store import open_store
 
 KINDS = pytest.mark.parametrize("kind", [MapDataset, IterableDataset])
@@ -71,7 +73,7 @@ def test_an_object_that_is_not_there_is_named_when_it_is_read(kind, bucket):
         (["s3://b/k", "s3://c/k"], r"in one bucket; got s3://b and s3://c\. Make a data set for each"),
         (["s3://b/k", "memory://b/k"], "in one bucket; got s3://b and memory://b"),
         (["s3://b/k", "s3://b"], "'s3://b/' has no key"),
-        (["/data/k"], "'/data/k' is not an address"),
+        (["data/k"], "'data/k' is not an address"),
     ],
 )
 def test_addresses_that_make_no_data_set_are_refused(kind, uris, message):
@@ -86,9 +88,40 @@ def test_files_of_several_directories(kind, tmp_path):
         (tmp_path / name).write_text(name)
     given = ["dog/1.txt", "cat/2.txt", "cat/1.txt"]
     assert list(kind.from_objects([f"file://{tmp_path}/{name}" for name in given])) == [n.encode() for n in given]
-    assert kind.from_objects([f"file://{tmp_path}/cat/1.txt"]).keys == ["1.txt"]
-    assert kind.from_prefix(f"file://{tmp_path}/").keys == sorted(given)
-    assert kind.from_prefix(f"file://{tmp_path}/cat/1").keys == ["1.txt"]
+    base = f"{tmp_path}/".removeprefix("/")
+    assert kind.from_objects([tmp_path / "cat" / "1.txt"]).keys == [f"{base}cat/1.txt"]
+    assert kind.from_prefix(tmp_path).keys == [base + name for name in sorted(given)]
+    assert kind.from_prefix(f"file://{tmp_path}/cat/1").keys == [f"{base}cat/1.txt"]
+
+
+def label(reader: ObjectReader) -> str:
+    return reader.key.split("/")[-2]
+
+
+@KINDS
+def test_a_label_is_the_parent_directorys_name_wherever_the_objects_are(kind, tmp_path):
+    for root in (f"file://{tmp_path}", f"memory://{tmp_path.name}"):
+        store = open_store(root)
+        for name in ("train/cat/1.bin", "train/cat/2.bin", "train/dog/1.bin"):
+            store.write(name, b"x")
+        assert list(kind.from_prefix(f"{root}/train/", transform=label)) == ["cat", "cat", "dog"]
+        assert list(kind.from_prefix(f"{root}/train/cat/", transform=label)) == ["cat", "cat"]
+        assert list(kind.from_objects([f"{root}/train/dog/1.bin"], transform=label)) == ["dog"]
+        manifest = f"{root}/m.parquet"
+        Manifest.from_prefix(f"{root}/train/").write(manifest)
+        assert list(kind.from_manifest(manifest, transform=label)) == ["cat", "cat", "dog"]
+
+
+def test_a_state_goes_on_over_a_copy_that_lies_elsewhere(tmp_path):
+    for place in ("here", "there"):
+        for number in range(8):
+            open_store(tmp_path / place).write(f"train/{number}", b"%d" % number)
+    first = IterableDataset.from_prefix(tmp_path / "here" / "train", shuffle=True)
+    iterator = iter(first)
+    begun = [next(iterator) for _ in range(3)]
+    second = IterableDataset.from_prefix(tmp_path / "there" / "train", shuffle=True)
+    second.load_state_dict(iterator.state_dict())
+    assert sorted(begun + list(second)) == [b"%d" % number for number in range(8)]
 
 
 @KINDS

@@ -68,7 +68,13 @@ def test_a_directorys_root_is_kept(tmp_path):
     (tmp_path / "a b").mkdir()
     (tmp_path / "a b" / "k").write_bytes(b"1")
     Manifest.from_prefix(f"file://{tmp_path}/a b/").write(str(tmp_path / "m.parquet"))
-    assert Manifest.read(str(tmp_path / "m.parquet")).root.bucket == f"{tmp_path}/a b"
+    found = Manifest.read(tmp_path / "m.parquet")
+    assert (found.root.root, list(found.listing.keys)) == ("file:///", [f"{tmp_path}/a b/k".removeprefix("/")])
+    relative = Manifest(
+        root=ObjectURI.parse_root(tmp_path / "a b"), prefix="", made_at=MADE_AT, listing=Listing.of_keys(["k"])
+    )
+    relative.write(tmp_path / "relative.parquet")
+    assert Manifest.read(tmp_path / "relative.parquet").root.root == f"file://{tmp_path}/a b"
 
 
 def parquet(columns: dict[str, list[object]], description: object) -> bytes:

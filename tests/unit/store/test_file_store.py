@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from torchbucket.errors import (
 )
 from torchbucket.store import Store, open_store
 from torchbucket.store.temporary_names import temporary_key
+from torchbucket.uri import ObjectURI
 
 
 @pytest.fixture
@@ -54,34 +56,59 @@ def test_a_key_that_is_no_path_below_the_root_is_refused(store: Store, root: Pat
     assert list(root.iterdir()) == []
 
 
-def test_a_link_cannot_lead_out(store: Store, root: Path) -> None:
-    (root / "link").symlink_to(root.parent / "outside")
-    (root / "up").symlink_to(root.parent)
-    for key in ("link", "up/outside"):
-        for call in (store.head, store.read):
-            with pytest.raises(UnsupportedError, match="leads out"):
-                call(key)
-    with pytest.raises(UnsupportedError, match="leads out"):
-        store.write("up/new", b"x")
-    with pytest.raises(UnsupportedError, match="out of the root"):
-        list(store.list("li"))
-    with pytest.raises(UnsupportedError, match="link to a directory"):
-        list(store.list("u"))
-    assert list(store.list("other")) == []
-    store.write("link", b"replaces the link, not what it leads to")
-    assert (root.parent / "outside").read_bytes() == b"secret"
-    store.delete("link")
-    assert (root.parent / "outside").exists()
-
-
-def test_links_inside_the_root_are_objects(store: Store, root: Path) -> None:
+def test_links_are_followed_to_files_and_directories(store: Store, root: Path) -> None:
     store.write("a/real", b"content")
     (root / "link").symlink_to(root / "a" / "real")
-    assert [info.key for info in store.list()] == ["a/real", "link"]
-    assert bytes(store.read("link").data) == b"content"
+    (root / "out").symlink_to(root.parent / "outside")
+    (root.parent / "disk").mkdir()
+    (root.parent / "disk" / "x").write_bytes(b"far")
+    (root / "b").symlink_to(root.parent / "disk")
+    assert [info.key for info in store.list()] == ["a/real", "b/x", "link", "out"]
+    assert [info.key for info in store.list(start_after="b/x")] == ["link", "out"]
+    assert [bytes(store.read(info.key).data) for info in store.list()] == [b"content", b"far", b"content", b"secret"]
+    store.write("b/new", b"through the link")
+    assert (root.parent / "disk" / "new").read_bytes() == b"through the link"
+    store.delete("b/new")
+    store.delete("b/x")
+    assert (root / "b").is_symlink(), "a directory that a link leads to is not tidied away"
+
+
+def test_a_write_and_a_delete_are_of_the_link_itself(store: Store, root: Path) -> None:
+    (root / "link").symlink_to(root.parent / "outside")
+    store.write("link", b"replaces the link, not what it leads to")
+    assert (root.parent / "outside").read_bytes() == b"secret"
+    (root / "other").symlink_to(root.parent / "outside")
+    store.delete("other")
+    assert (root.parent / "outside").exists()
+    assert not (root / "other").is_symlink()
+    (root / "directory").symlink_to(root.parent)
+    store.delete("directory")
+    assert (root / "directory").is_symlink(), "a link to a directory is no object, so there is nothing to remove"
+
+
+def test_links_that_lead_nowhere_or_round_are_passed_over(store: Store, root: Path) -> None:
+    store.write("a/b/x", b"")
     (root / "dangling").symlink_to(root / "nowhere")
-    with pytest.raises(UnsupportedError, match="dangling"):
-        list(store.list())
+    (root / "itself").symlink_to(root / "itself")
+    (root / "a" / "up").symlink_to(root)
+    (root / "a" / "b" / "here").symlink_to(root / "a" / "b")
+    (root / "c").mkdir()
+    (root / "c" / "to-d").symlink_to(root / "d")
+    (root / "d").mkdir()
+    (root / "d" / "to-c").symlink_to(root / "c")
+    store.write("d/y", b"")
+    assert [info.key for info in store.list()] == ["a/b/x", "c/to-d/y", "d/y"]
+
+
+def test_the_whole_file_system_is_a_root_whose_directories_stay(root: Path) -> None:
+    store = open_store("file:///")
+    location = ObjectURI.parse(f"file://{root}/new/k")
+    store.write(location.key, b"v")
+    assert [info.key for info in store.list(f"{root}/".lstrip("/"))] == [location.key]
+    store.delete(location.key)
+    assert (root / "new").is_dir()
+    assert list(store.list(f"{root}/typo/x".lstrip("/"))) == []
+    assert pickle.loads(pickle.dumps(store)).uri == "file:///"
 
 
 def test_a_root_behind_a_link_is_that_root(store: Store, root: Path) -> None:

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from torchbucket import IterableDataset, MapDataset, TarDataset, sweep_temporaries
 from torchbucket.errors import ConfigError
+from torchbucket.listing import Manifest
 from torchbucket.store import open_store
 from torchbucket.uri import ObjectURI, key_bytes
 
@@ -19,20 +25,72 @@ def test_a_key_is_taken_literally(scheme: str, key: str) -> None:
     assert ObjectURI.parse(str(uri)) == uri
 
 
+@given(st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=3, max_size=9))
+def test_a_files_key_is_its_whole_path(name: str) -> None:
+    for key in (name, f"data/{name}", f"data/{name}/", f"{name}/cat/1.jpg"):
+        uri = ObjectURI.parse(f"file:///{key}")
+        assert (uri.root, uri.key, str(uri)) == ("file:///", key, f"file:///{key}")
+
+
+@pytest.mark.parametrize("root", ["s3://b", "gs://b", "memory://b", "file:///b"])
+def test_the_directory_of_an_object_is_in_its_key_whatever_the_scheme(root: str) -> None:
+    assert ObjectURI.parse(f"{root}/train/cat/1.jpg").key.split("/")[-3:] == ["train", "cat", "1.jpg"]
+
+
 @pytest.mark.parametrize(
-    ("text", "directory", "key"),
+    ("text", "key"),
     [
-        ("file:///data/train/img_", "/data/train", "img_"),
-        ("file:///data/train/", "/data/train", ""),
-        ("file:///data", "/", "data"),
-        ("file:///", "/", ""),
-        ("file:///a%20b/c#d?e", "/a%20b", "c#d?e"),
+        ("file:///data//train/./x/", "data/train/x/"),
+        ("file:///data/train/../val/", "data/val/"),
+        ("file:///data/val/..", "data/"),
+        ("file:////data/x", "data/x"),
+        ("file:///a%20b/c#d?e", "a%20b/c#d?e"),
+        ("file:///", ""),
     ],
 )
-def test_a_files_root_is_its_directory(text: str, directory: str, key: str) -> None:
-    uri = ObjectURI.parse(text)
-    assert (uri.bucket, uri.key) == (directory, key)
-    assert str(uri) == text
+def test_a_path_has_one_spelling(text: str, key: str) -> None:
+    assert ObjectURI.parse(text).key == key
+
+
+def test_paths_are_addresses_and_a_directorys_is_that_of_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "d").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for text in (tmp_path / "d", Path("d"), f"{tmp_path}/d", f"{tmp_path}/d/", "./d", "./d/", f"../{tmp_path.name}/d"):
+        assert str(ObjectURI.parse(text)) == f"file://{tmp_path}/d/"
+    for text in (tmp_path / "d" / "x", Path("d/x"), f"{tmp_path}/d/x", "./d/x"):
+        assert str(ObjectURI.parse(text)) == f"file://{tmp_path}/d/x"
+    assert str(ObjectURI.parse("./not yet/")) == f"file://{tmp_path}/not yet/"
+    assert ObjectURI.parse(ObjectURI.parse("s3://b/k")) == ObjectURI.parse("s3://b/k")
+
+
+@pytest.mark.parametrize("address", [None, 7, b"s3://b/k", ["s3://b/k"], {"uri": "s3://user:hunter2@b"}])
+def test_what_is_no_text_and_no_path_is_refused_by_name(address: Any, tmp_path: Path) -> None:
+    calls: list[Callable[[Any], object]] = [
+        ObjectURI.parse,
+        open_store,
+        Manifest.from_prefix,
+        Manifest.read,
+        MapDataset.from_prefix,
+        MapDataset.from_manifest,
+        lambda given: MapDataset.from_objects([given]),
+        IterableDataset.from_prefix,
+        TarDataset.from_prefix,
+        lambda given: TarDataset.from_objects([given]),
+        sweep_temporaries,
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError, match=f"got .* of the type {type(address).__name__}$") as caught:
+            call(address)
+        assert "os.PathLike" in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("uris", [None, 7, Path("/d/k"), b"/d/k", "s3://b/k"])
+def test_objects_come_by_several_addresses(uris: Any) -> None:
+    with pytest.raises(ConfigError, match="several addresses"):
+        MapDataset.from_objects(uris)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +131,10 @@ def test_opening_an_object_as_a_store_says_what_to_do() -> None:
     with pytest.raises(ConfigError, match=r"ObjectURI\.parse"):
         open_store("s3://bucket/key")
     assert open_store(ObjectURI.parse("memory://bucket/key")).uri == "memory://bucket"
-    assert open_store("file:///data").uri == open_store("file:///data/").uri == "file:///data"
+    assert (
+        open_store("file:///data").uri == open_store("file:///data/").uri == open_store("/data").uri == "file:///data"
+    )
+    assert open_store(ObjectURI.parse("file:///data/key")).uri == open_store("file:///").uri == "file:///"
 
 
 def test_each_scheme_has_its_store() -> None:

@@ -26,5 +26,5 @@ def with_local_copy(job: DatasetJob, client: Any) -> Target:
 
     directory = Path(copy.directory)
     directory.mkdir(parents=True, exist_ok=True)
-    ensure_dataset(directory.as_uri(), DatasetSpec.from_json(copy.spec), lock_directory=directory.parent)
+    ensure_dataset(f"file://{directory.absolute()}", DatasetSpec.from_json(copy.spec), lock_directory=directory.parent)
     return replace(job.target, local_directory=copy.directory)

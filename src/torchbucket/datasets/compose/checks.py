@@ -10,7 +10,7 @@ from torchbucket.errors import ConfigError, UnsupportedError
 
 __all__ = ["check_compose"]
 
-_SCHEMES: Final = ("gs", "file", "memory")
+_SCHEMES: Final = ("gs", "memory")
 
 
 def check_compose(compose: Compose, source: ObjectSource) -> None:

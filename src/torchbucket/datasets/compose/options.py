@@ -21,9 +21,9 @@ class Compose:
     """As ``fetch=`` of a data set: objects that are read one after another are joined by the server, and read as one.
 
     The joined object is temporary: it is removed as soon as it is read, and however the process ends, except by SIGKILL
-    or with its host; ``torchbucket sweep-temporaries`` removes what those leave. On Cloud Storage; ``memory://`` and
-    ``file://`` can do it too, for tests. Needs permission to create and delete objects. ``docs/compose.md`` says when
-    it pays, what it costs, and why it is mostly slower than plain concurrent reads.
+    or with its host; ``torchbucket sweep-temporaries`` removes what those leave. On Cloud Storage; ``memory://``
+    can do it too, for tests. Needs permission to create and delete objects. ``docs/compose.md`` says when it pays, what
+    it costs, and why it is mostly slower than plain concurrent reads.
 
     Args:
         maximum_bytes: bound on a joined object, and so on one request's answer; an object that does not fit beside

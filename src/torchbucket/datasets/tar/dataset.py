@@ -18,6 +18,7 @@ from torchbucket.datasets.tar.samples import TarSamples
 from torchbucket.datasets.tar.settings import TarOptions, TarSettings
 from torchbucket.datasets.tar.state import TarState
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.uri import Address
 
 __all__ = ["TarDataset"]
 
@@ -60,14 +61,14 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     @overload
     @classmethod
     def from_prefix(
-        cls, uri: str, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[TarOptions]
+        cls, uri: Address, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[TarOptions]
     ) -> TarDataset[dict[str, str | bytes]]: ...
 
     @overload
     @classmethod
     def from_prefix(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[TarSample], T],
         select: Select | None = ...,
@@ -78,7 +79,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     @classmethod
     def from_prefix(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[TarSample], Any] = sample_dict,
         select: Select | None = None,
@@ -114,19 +115,19 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     @overload
     @classmethod
     def from_objects(
-        cls, uris: str | Iterable[str], **options: Unpack[TarOptions]
+        cls, uris: str | Iterable[Address], **options: Unpack[TarOptions]
     ) -> TarDataset[dict[str, str | bytes]]: ...
 
     @overload
     @classmethod
     def from_objects(
-        cls, uris: str | Iterable[str], *, transform: Callable[[TarSample], T], **options: Unpack[TarOptions]
+        cls, uris: str | Iterable[Address], *, transform: Callable[[TarSample], T], **options: Unpack[TarOptions]
     ) -> TarDataset[T]: ...
 
     @classmethod
     def from_objects(
         cls,
-        uris: str | Iterable[str],
+        uris: str | Iterable[Address],
         *,
         transform: Callable[[TarSample], Any] = sample_dict,
         **options: Unpack[TarOptions],
@@ -151,7 +152,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         select: Select | None = ...,
         allow_empty: bool = ...,
@@ -163,7 +164,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[TarSample], T],
         select: Select | None = ...,
@@ -175,7 +176,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     @classmethod
     def from_manifest(
         cls,
-        uri: str,
+        uri: Address,
         *,
         transform: Callable[[TarSample], Any] = sample_dict,
         select: Select | None = None,

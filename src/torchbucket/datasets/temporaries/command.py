@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import replace
 from typing import Final
 
 from torchbucket.cli_options import add_store_options, store_config
@@ -46,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         config=store_config(arguments),
     )
-    root = ObjectURI.parse(arguments.uri).root
+    location = ObjectURI.parse(arguments.uri)
     for key in (*(info.key for info in swept.removed), *(upload.key for upload in swept.aborted)):
-        sys.stdout.write(f"{shown(f'{root}/{key}')}\n")
+        sys.stdout.write(f"{shown(str(replace(location, key=key)))}\n")
     would = "would be " if arguments.dry_run else ""
     sys.stdout.write(
         f"{len(swept.removed):,} temporary objects {would}removed, {size_text(swept.removed_bytes)}; "

@@ -14,7 +14,7 @@ from torchbucket.errors import ConfigError, PreconditionFailedError
 from torchbucket.store import open_store
 from torchbucket.store.protocol import ObjectInfo, OpenUpload, Store
 from torchbucket.store.temporary_names import made_at_s
-from torchbucket.uri import ObjectURI
+from torchbucket.uri import Address, ObjectURI
 
 __all__ = ["SWEPT_AFTER_S", "SweptTemporaries", "sweep_temporaries"]
 
@@ -47,7 +47,7 @@ class SweptTemporaries:
 
 
 def sweep_temporaries(
-    uri: str,
+    uri: Address,
     *,
     older_than_s: float = SWEPT_AFTER_S,
     uploads: bool = False,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from torchbucket.cli_options import add_store_options, store_config
 from torchbucket.listing.collect import list_objects
 from torchbucket.listing.columns import Listing
-from torchbucket.listing.commands.wording import shown, summary_text
+from torchbucket.listing.commands.wording import check_found, shown, summary_text
 from torchbucket.listing.summary import Summary
 from torchbucket.store import open_store
 from torchbucket.uri import ObjectURI
@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     store = open_store(location, store_config(arguments))
     in_json = arguments.format == "json"
     listing = list_objects(store, location.key, versions=in_json and not arguments.summary)
+    check_found(listing, location)
     if arguments.summary:
         sys.stdout.write(summary_text(Summary.of(listing, prefix=location.key), str(location), in_json=in_json))
         return 0

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from torchbucket.cli_options import add_store_options, store_config
-from torchbucket.listing.commands.wording import shown, size_text
+from torchbucket.listing.commands.wording import check_found, shown, size_text
 from torchbucket.listing.manifest import Manifest, manifest_place
 from torchbucket.uri import ObjectURI
 
@@ -28,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = store_config(arguments)
     place = manifest_place(arguments.out)  # A mistake in it is found before a long listing.
     manifest = Manifest.from_prefix(arguments.uri, config=config, versions=not arguments.no_versions)
+    check_found(manifest.listing, ObjectURI.parse(arguments.uri))
     # The options are about the prefix's provider; another one is reached by its defaults.
     same = place.scheme == ObjectURI.parse(arguments.uri).scheme
     manifest.write(str(place), config=config if same else None)

@@ -7,7 +7,7 @@ import sys
 
 from torchbucket.cli_options import add_store_options, store_config
 from torchbucket.listing.collect import list_objects
-from torchbucket.listing.commands.wording import summary_text
+from torchbucket.listing.commands.wording import check_found, summary_text
 from torchbucket.listing.manifest import Manifest
 from torchbucket.listing.summary import Summary
 from torchbucket.store import open_store
@@ -30,6 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
         summary = Manifest.read(arguments.uri, config=config).summary()
     else:
         location = ObjectURI.parse(arguments.uri)
-        summary = Summary.of(list_objects(open_store(location, config), location.key), prefix=location.key)
+        listing = list_objects(open_store(location, config), location.key)
+        check_found(listing, location)
+        summary = Summary.of(listing, prefix=location.key)
     sys.stdout.write(summary_text(summary, arguments.uri, in_json=arguments.format == "json"))
     return 0

@@ -1,13 +1,26 @@
-"""How the subcommands write names, sizes and summaries."""
+"""How the subcommands write names, sizes and summaries, and say that there is nothing."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 
+from torchbucket.errors import NotFoundError
+from torchbucket.listing.columns import Listing
 from torchbucket.listing.summary import Summary
+from torchbucket.uri import ObjectURI
 
-__all__ = ["shown", "size_text", "summary_text"]
+__all__ = ["check_found", "shown", "size_text", "summary_text"]
+
+
+def check_found(listing: Listing, location: ObjectURI) -> None:
+    """Raise ``NotFoundError`` where a prefix has no objects: with a wrong address, too, a listing just is empty."""
+    if not listing:
+        raise NotFoundError(
+            f"list {location}: no object's name begins with it (a prefix is plain text; a directory's ends with '/')",
+            operation="list",
+            uri=str(location),
+        )
 
 
 def shown(name: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from itertools import accumulate
 
-from torchbucket.errors import NotFoundError, PermissionDeniedError, StoreError, UnsupportedError
+from torchbucket.errors import NotFoundError, PermissionDeniedError, UnsupportedError
 from torchbucket.store.temporary_names import is_temporary
 from torchbucket.uri import key_bytes
 
@@ -23,10 +24,11 @@ def list_files(
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Yield key and status of each regular file whose key begins with ``prefix``, in the order of the keys' bytes.
 
-    One directory is read at a time. Sockets, pipes and devices are no objects and are passed over.
+    One directory is read at a time. Links are followed, to files and to directories. Sockets, pipes, devices, links to
+    nothing and links to a directory that they lie in, which would go round for ever, are no objects and passed over.
 
     Args:
-        root: the directory's real path.
+        root: the directory's path without a slash at its end, so empty for ``/``.
         uri: the root's address, for messages.
         prefix: plain text; only the directories that can hold such keys are read.
         start_after: keys up to this one are left out.
@@ -34,10 +36,9 @@ def list_files(
 
     Raises:
         NotFoundError: the root does not exist.
-        UnsupportedError: a name is not valid UTF-8, or a link leads out of the root, nowhere, or to a directory: to
-            leave one out would silently shorten a data set.
+        UnsupportedError: a name is not valid UTF-8: to leave it out would silently shorten a data set.
     """
-    if not os.path.isdir(root):  # noqa: PTH112  # text all the way: a Path for each of a million files is slow
+    if not os.path.isdir(f"{root}/"):  # noqa: PTH112  # text all the way: a Path for each of a million files is slow
         raise NotFoundError(f"list {uri}: there is no such directory; check the address", operation="list", uri=uri)
     directory, _, _ = prefix.rpartition("/")
     if any(segment in ("", ".", "..") for segment in directory.split("/")) and directory:
@@ -67,7 +68,7 @@ class _Walk:
                 try:
                     found = entry.stat()
                 except FileNotFoundError:
-                    continue  # Removed since the directory was read.
+                    continue  # A link to nothing, or removed since the directory was read.
                 if stat.S_ISREG(found.st_mode):
                     yield key, found
 
@@ -79,34 +80,34 @@ class _Walk:
                     try:
                         name = entry.name.encode()
                     except UnicodeEncodeError:
-                        raise self._unsupported(base, entry.name, "its name is not UTF-8; rename it") from None
+                        message = f"list {self.uri}: the name of {base + entry.name!r} is not UTF-8; rename it"
+                        raise UnsupportedError(message, operation="list", uri=self.uri) from None
                     key = base + entry.name
                     if not key.startswith(self.prefix) and not self.prefix.startswith(key + "/"):
                         continue
-                    if is_being_written(entry.name) != self.temporaries and not entry.is_dir():
+                    if entry.is_symlink() and self._leads_nowhere(base, entry.path):
                         continue
-                    if entry.is_symlink():
-                        self._check_link(base, entry)
                     is_directory = entry.is_dir()
+                    if not is_directory and is_being_written(entry.name) != self.temporaries:
+                        continue
                     # With its slash a directory sorts where the keys below it do: `a.b` comes before `a/b`.
                     found.append((name + b"/" if is_directory else name, is_directory, entry))
         except (FileNotFoundError, NotADirectoryError):
             return []  # Nothing has the prefix, or the directory was removed since its parent was read.
         except PermissionError as error:
-            message = f"list {self.uri}/{base}: the operating system refused ({error.strerror}); check the mode"
+            message = f"list file://{error.filename}: the operating system refused ({error.strerror}); check the mode"
             raise PermissionDeniedError(message, operation="list", uri=self.uri) from error
         found.sort(key=lambda item: item[0])
         return found
 
-    def _check_link(self, base: str, entry: os.DirEntry[str]) -> None:
-        real = os.path.realpath(entry.path)
-        if entry.is_dir():
-            raise self._unsupported(base, entry.name, "it is a link to a directory; list that directory instead")
-        if os.path.commonpath((self.root, real)) != self.root:
-            raise self._unsupported(base, entry.name, f"it is a link out of the root, to {real}; copy the file instead")
-        if not entry.is_file():
-            raise self._unsupported(base, entry.name, f"it is a link to {real}, which is no file; remove it")
-
-    def _unsupported(self, base: str, name: str, why: str) -> StoreError:
-        message = f"list {self.uri}: cannot list {base + name!r}: {why}"
-        return UnsupportedError(message, operation="list", uri=self.uri)
+    def _leads_nowhere(self, base: str, path: str) -> bool:
+        """Whether a link has no target, or a directory on the way to the link itself."""
+        try:
+            target = os.stat(path)  # noqa: PTH116
+        except OSError:
+            return True
+        directories = accumulate(base.split("/")[:-1], "{}/{}".format, initial=self.root)
+        return stat.S_ISDIR(target.st_mode) and any(
+            os.path.samestat(os.stat(directory or "/"), target)  # noqa: PTH116
+            for directory in directories
+        )

@@ -44,19 +44,18 @@ class FileStore(BaseStore):
     """A store of files, with an object store's meaning: an object appears whole or not at all.
 
     A write goes to a temporary file in the same directory, is flushed to the device and renamed, under a lock of the
-    directory, which makes conditions sure among all processes that use this store. A key is a relative
-    path; one that a file system cannot hold (an empty, ``.`` or ``..`` segment, a NUL, a name above 255 bytes, a file
-    and a directory of the same name) is refused with ``UnsupportedError``, and so is a link that leads out of the root
-    or to a directory, when it is read and when it is listed. The file system should tell names apart by their bytes;
-    one that folds case or Unicode forms joins such keys.
+    directory, which makes conditions sure among all processes that use this store. A key is the path below the root
+    (below ``/`` for what ``ObjectURI.parse`` makes of an address); one that a file system cannot hold (an empty, ``.``
+    or ``..`` segment, a NUL, a name above 255 bytes, a file and a directory of the same name) is refused with
+    ``UnsupportedError``. Links are followed, wherever they lead; a write replaces and a delete removes the link itself.
+    The file system should tell names apart by their bytes; one that folds case or Unicode forms joins such keys.
 
     Safe for use by several threads and processes at once, and after a fork.
     """
 
     def __init__(self, uri: ObjectURI, config: StoreConfig) -> None:
         super().__init__(uri.root, config)
-        self._root = uri.bucket
-        self._real_root = os.path.realpath(uri.bucket)
+        self._root = uri.bucket.rstrip("/")
         self.renew()
         renew_after_fork(self)
 
@@ -67,7 +66,7 @@ class FileStore(BaseStore):
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the files under a prefix; those written or removed meanwhile may or may not be among them."""
-        for key, found in list_files(self._real_root, self.uri, prefix, start_after=start_after):
+        for key, found in list_files(self._root, self.uri, prefix, start_after=start_after):
             yield described(key, found)
 
     def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
@@ -162,15 +161,17 @@ class FileStore(BaseStore):
         """Begin a write to a temporary file beside the target."""
         check_size_hint(size_hint)
         condition = condition_of(if_absent, if_version)
-        return FileWriter(self.address(key), key, self._path(key, follow=False), condition, self._prune)
+        return FileWriter(self.address(key), key, self._path(key), condition, self._prune)
 
     def delete(self, key: str, *, if_version: str | None = None) -> None:
         """Remove a file if it is there, and the directories that are empty then."""
-        path, uri, condition = self._path(key, follow=False), self.address(key), condition_of(False, if_version)
+        path, uri, condition = self._path(key), self.address(key), condition_of(False, if_version)
         try:
             with explained("delete", uri), locked(Path(path).parent, uri, needed=condition is not None):
                 if condition is not None and os.path.lexists(path):
                     check_condition("delete", uri, path, key, condition)
+                if Path(path).is_dir():  # through a link, too
+                    raise IsADirectoryError
                 Path(path).unlink()
         except NotFoundError:
             return
@@ -204,7 +205,7 @@ class FileStore(BaseStore):
         """
         # A temporary lies in its target's directory, whatever its own name, so that part of the prefix bounds the walk.
         within = prefix[: prefix.rfind("/") + 1]
-        for key, found in list_files(self._real_root, self.uri, within, temporaries=True):
+        for key, found in list_files(self._root, self.uri, within, temporaries=True):
             directory, _, name = key.rpartition("/")
             target = f"{directory}/" * bool(directory) + target_of(name)[1:]
             if target.startswith(prefix):
@@ -215,7 +216,7 @@ class FileStore(BaseStore):
         name = upload.upload_id
         if not is_being_written(name) or "/" in name:
             raise StoreError(f"{name!r} is no open upload of {self.uri}", operation="abort_upload", uri=self.uri)
-        parent = Path(self._path(upload.key, follow=False)).parent
+        parent = Path(self._path(upload.key)).parent
         (parent / name).unlink(missing_ok=True)
         self._prune(parent)
 
@@ -226,8 +227,8 @@ class FileStore(BaseStore):
         if pool is not None:
             pool.shutdown()
 
-    def _path(self, key: str, *, follow: bool = True) -> str:
-        """The file that a key names, inside the root whatever links lie on the way."""
+    def _path(self, key: str) -> str:
+        """The file that a key names."""
         check_key(key)
         segments = key.split("/")
         reason = ""
@@ -240,23 +241,15 @@ class FileStore(BaseStore):
         elif any(map(is_being_written, segments)):
             reason = "a segment named like this store's temporary files"
         if reason:
-            raise self._unsupported(key, f"its key has {reason}, which a directory of files cannot hold; rename it")
-        plain = os.path.join(self._real_root, *segments)  # noqa: PTH118  # pathlib would cost more than the read
-        if follow:
-            real = os.path.realpath(plain)
-        else:
-            # A write replaces, and a delete removes, what has the name itself, be it a link.
-            real = os.path.join(os.path.realpath(os.path.dirname(plain)), segments[-1])  # noqa: PTH118, PTH120
-        if os.path.commonpath((self._real_root, real)) != self._real_root:
-            raise self._unsupported(key, "a link on its path leads out of the store's root; open its target instead")
-        return real
-
-    def _unsupported(self, key: str, why: str) -> UnsupportedError:
-        return UnsupportedError(f"{self.address(key)}: {why}", operation="path", uri=self.address(key))
+            address = self.address(key)
+            why = f"its key has {reason}, which a directory of files cannot hold; rename it"
+            raise UnsupportedError(f"{address}: {why}", operation="path", uri=address)
+        return f"{self._root}/{key}"
 
     def _prune(self, directory: Path) -> None:
-        root = Path(self._real_root)
-        while directory != root and root in directory.parents:
+        """Remove the directories that are empty now; none where the root is ``/``, whose directories are the user's."""
+        root = Path(self._root)
+        while self._root and root in directory.parents:
             try:
                 directory.rmdir()
             except OSError:
