@@ -16,8 +16,9 @@ from torchbucket.errors import ConfigError, NotFoundError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import Listing, list_objects
 from torchbucket.listing.manifest import Manifest
-from torchbucket.store import Read, open_store
+from torchbucket.store import Read
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
+from torchbucket.store.shared import shared_store
 from torchbucket.uri import Address, ObjectURI, key_bytes
 
 __all__ = ["ObjectSource"]
@@ -87,7 +88,7 @@ class ObjectSource:
             NotFoundError: nothing is under the prefix, or ``select`` kept nothing, and ``allow_empty`` is False.
         """
         location = ObjectURI.parse(uri)
-        store = open_store(location, config)
+        store = shared_store(location, config)
         seen = 0
 
         def counted(info: ObjectInfo) -> bool:
@@ -157,10 +158,11 @@ class ObjectSource:
 
     @property
     def store(self) -> Store:
-        """The store of this process, opened when it is first needed."""
-        if self._store is None:
-            self._store = open_store(self.root, self._config)
-        return self._store
+        """The store of this process, opened when it is first needed; other data sets may share it."""
+        store = self._store
+        if store is None:
+            store = self._store = shared_store(self.root, self._config)
+        return store
 
     @property
     def config(self) -> StoreConfig | None:

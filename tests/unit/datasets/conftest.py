@@ -16,7 +16,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], Sc
 
     def install(bodies: dict[str, bytes]) -> ScriptedStore:
         store = ScriptedStore(bodies)
-        monkeypatch.setattr(torchbucket.datasets.source, "open_store", lambda uri, config: store)
+        monkeypatch.setattr(torchbucket.datasets.source, "shared_store", lambda uri, config: store)
         return store
 
     return install

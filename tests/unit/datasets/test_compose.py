@@ -73,8 +73,8 @@ def store(request, monkeypatch) -> Watched:
     for key, body in BODIES.items():
         open_store(f"memory://{name}").write(key, body)
     watched = Watched(name)
-    for module in (torchbucket.datasets.source, torchbucket.datasets.compose.reading):
-        monkeypatch.setattr(module, "open_store", lambda uri, config: watched)
+    monkeypatch.setattr(torchbucket.datasets.source, "shared_store", lambda uri, config: watched)
+    monkeypatch.setattr(torchbucket.datasets.compose.reading, "open_store", lambda uri, config: watched)
     return watched
 
 
