@@ -224,7 +224,7 @@ class MapDataset(Dataset[T_co]):
         In a DataLoader's worker the next batches, as far as the loader has asked for them, are being read meanwhile.
         """
         positions = [self._position(index) for index in indices]
-        ahead = self._read_ahead()
+        ahead = self._read_ahead(positions)
         return list(self._samples(self._readers(positions) if ahead is None else ahead.read(positions)))
 
     def __iter__(self) -> Iterator[T_co]:
@@ -240,15 +240,15 @@ class MapDataset(Dataset[T_co]):
     def _readers(self, positions: Iterable[int]) -> Generator[ObjectReader, None, None]:
         return open_readers(self._source, positions, fetch=self._settings.fetch, budget=self._settings.budget)
 
-    def _read_ahead(self) -> ReadAhead | None:
-        """What reads the batches of this worker; None in any other process, thread or way to fetch."""
+    def _read_ahead(self, positions: Sequence[int]) -> ReadAhead | None:
+        """What reads a batch of this worker's; None for any other, and in any other process, thread or way to fetch."""
         if self._settings.fetch != "whole" or threading.current_thread() is not threading.main_thread():
             return None
         if self._ahead_pid != os.getpid():
             queued = QueuedBatches.of_this_worker(self, self._position)
             self._ahead = None if queued is None else ReadAhead(self._source, self._settings.budget, queued)
             self._ahead_pid = os.getpid()
-        return None if self._ahead is None or self._ahead.busy else self._ahead
+        return self._ahead if self._ahead is not None and self._ahead.takes(positions) else None
 
     def _position(self, index: int) -> int:
         index, count = operator.index(index), len(self)

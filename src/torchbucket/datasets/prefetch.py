@@ -183,7 +183,12 @@ class ReadQueue:
         self._pending.clear()
 
     def _submitted(self, position: int, counted_bytes: int) -> _Pending:
-        return _Pending(position, self._source.submit_read(position), counted_bytes)
+        try:
+            future = self._source.submit_read(position)
+        except Exception as error:  # noqa: BLE001  # for whoever asks for this object, which was only foreseen perhaps
+            future = Future()
+            future.set_exception(error)
+        return _Pending(position, future, counted_bytes)
 
     def _counted_bytes(self, position: int) -> int:
         size_bytes = self._source.listing.size_bytes(position)

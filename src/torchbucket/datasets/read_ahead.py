@@ -30,9 +30,16 @@ class ReadAhead:
         self._source = source
         self._budget = budget
         self._queued = queued
-        self.busy = False
-        """Whether a batch is being read. A transform that needs samples of another one reads them elsewhere."""
+        self._busy = False
         self._begin_anew()
+
+    def takes(self, positions: Sequence[int]) -> bool:
+        """Whether these are a batch of the loader's, and none is being read.
+
+        What a transform, a ``collate_fn`` or a data set around this one asks for besides is to be read elsewhere: it
+        says nothing about the batches to come.
+        """
+        return not self._busy and self._queued.is_loaders(positions)
 
     def read(self, positions: Sequence[int]) -> Generator[ObjectReader, None, None]:
         """Yield an open reader for each position of a batch, in order; see ``prefetch.open_readers``."""
@@ -42,7 +49,7 @@ class ReadAhead:
             if self._foreseen:
                 self._drop()
             self._positions.extend(positions)
-        self.busy = True
+        self._busy = True
         handed_out = 0
         try:
             for _ in positions:
@@ -51,7 +58,7 @@ class ReadAhead:
                 yield reader
                 del reader
         finally:
-            self.busy = False
+            self._busy = False
             if handed_out < len(positions):
                 self._drop()
 

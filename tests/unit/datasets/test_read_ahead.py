@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from torchbucket import MapDataset, NotFoundError
+from torchbucket import ConfigError, MapDataset, NotFoundError
 from torchbucket.datasets.queued_batches import QueuedBatches
 
 BODIES = {f"{number:02}": bytes([number]) * 10 for number in range(40)}
@@ -126,7 +126,7 @@ def test_each_index_gives_its_own_sample_whatever_was_foreseen(data):
     with pytest.MonkeyPatch.context() as patch:
         queued = QueuedBatches(index_queue, dataset._position)
         patch.setattr(QueuedBatches, "of_this_worker", classmethod(lambda *_: queued))
-        while index_queue.items or queued._waiting:
+        for _ in foreseen:
             _, batch = index_queue.get()
             if data.draw(st.booleans()):
                 batch = data.draw(indices)
@@ -170,8 +170,47 @@ def test_what_was_foreseen_in_vain_is_dropped(in_worker):
     store, dataset = in_worker(index_queue)
     index_queue.get()
     dataset.__getitems__([0])
-    dataset.__getitems__([9])
+    index_queue.get()  # and nobody asks for its samples
+    dataset.__getitems__(index_queue.get()[1])
     assert store.cancelled() == keys(1, 2, 3)
+
+
+def test_samples_asked_for_besides_the_batches_leave_what_is_foreseen(in_worker):
+    index_queue = batches_of([0, 1], [2, 3])
+    store, dataset = in_worker(index_queue)
+    dataset.__getitems__(index_queue.get()[1])
+    assert dataset[30] == BODIES["30"]
+    dataset.__getitems__(index_queue.get()[1])
+    assert [request.key for request in store.requests] == keys(0, 1, 2, 3, 30)  # each once
+    assert store.cancelled() == []
+
+
+def test_a_foreseen_read_that_cannot_even_begin_fails_its_own_batch_only(in_worker, monkeypatch):
+    index_queue = batches_of([0], [1], [2])
+    _, dataset = in_worker(index_queue)
+    begin = dataset._source.submit_read
+
+    def submit_read(position):
+        if position == 1:
+            raise ConfigError("the server told no version")
+        return begin(position)
+
+    monkeypatch.setattr(dataset._source, "submit_read", submit_read)
+    assert dataset.__getitems__(index_queue.get()[1]) == [BODIES["00"]]
+    with pytest.raises(ConfigError, match="no version"):
+        dataset.__getitems__(index_queue.get()[1])
+    assert dataset.__getitems__(index_queue.get()[1]) == [BODIES["02"]]
+
+
+def test_two_data_sets_in_one_worker_each_see_every_batch():
+    index_queue = batches_of([0], [1], [2])
+    first, second = (QueuedBatches(index_queue, lambda index: index) for _ in range(2))
+    assert [first.next_batch(), first.next_batch(), second.next_batch()] == [[0], [1], [0]]
+    assert index_queue.get() == (0, [0])
+    assert first.is_loaders([0])
+    assert second.is_loaders([0])
+    assert [first.next_batch(), second.next_batch(), second.next_batch(), second.next_batch()] == [[2], [1], [2], None]
+    assert [index_queue.get(), index_queue.get()] == [(1, [1]), (2, [2])]
 
 
 def test_all_batches_together_stay_within_the_budget(in_worker):
@@ -205,6 +244,19 @@ class Outer(Dataset):
         return self.inner[len(self.inner) - 1 - index]
 
 
+class Labelled(Dataset):
+    """As many wrap a data set: the same indices, and something beside each sample."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __len__(self):
+        return len(self.inner)
+
+    def __getitems__(self, indices):
+        return list(zip(indices, self.inner.__getitems__(indices), strict=True))
+
+
 @pytest.mark.parametrize(
     ("around", "expected"),
     [
@@ -226,3 +278,17 @@ def test_a_real_worker_reads_ahead_of_the_data_sets_whose_indices_it_knows(scrip
     )
     first = next(iter(loader))
     assert first[-1] == expected
+
+
+def test_a_data_set_around_it_with_the_same_indices_is_read_ahead_from_its_second_batch(scripted):
+    store = scripted(BODIES)
+    waited = threading.Event()
+    dataset = MapDataset.from_prefix(
+        "memory://scripted/", transform=lambda reader: (waited.wait(0.2), store.outstanding())[1]
+    )
+    loader = DataLoader(
+        Labelled(dataset), batch_size=4, num_workers=1, multiprocessing_context="fork", collate_fn=list, timeout=60
+    )
+    first, second, *_ = loader
+    assert first[-1] == (3, [])
+    assert second[-1] == (7, keys(8, 9, 10, 11))
