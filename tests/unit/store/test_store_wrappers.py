@@ -374,12 +374,12 @@ def test_bytes_are_paid_by_those_after_them() -> None:
 
 
 def test_a_throttled_read_returns_at_once_and_comes_later() -> None:
-    store = ThrottledStore(memory(k=b"1" * 1000), RateLimit(operations_per_s=20))
+    store = ThrottledStore(memory(k=b"1" * 1000), RateLimit(operations_per_s=1))
     began_s = time.monotonic()
-    futures = [store.submit_read(Read(key="k", size_bytes=1000)) for _ in range(5)]
+    futures = [store.submit_read(Read(key="k", size_bytes=1000)) for _ in range(2)]
     assert not futures[-1].done()
     assert not wait(futures, timeout=30).not_done
-    assert time.monotonic() - began_s >= 0.19
+    assert time.monotonic() - began_s >= 0.99
 
 
 def test_bytes_of_reads_and_writes_count_together() -> None:
@@ -396,10 +396,10 @@ def test_bytes_of_reads_and_writes_count_together() -> None:
 
 def test_a_throttled_read_given_up_is_never_begun() -> None:
     held = Held()
-    store = ThrottledStore(held, RateLimit(operations_per_s=20))  # type: ignore[arg-type]  # only reads are used
+    store = ThrottledStore(held, RateLimit(operations_per_s=1))  # type: ignore[arg-type]  # only reads are used
     futures = [store.submit_read(Read(key=f"k{n}")) for n in range(3)]
     assert futures[1].cancel()
-    until_s = time.monotonic() + 10
+    until_s = time.monotonic() + 30
     while len(held.begun) < 2 and time.monotonic() < until_s:
         time.sleep(0.01)
     assert [key for key, _ in held.begun] == ["k0", "k2"]
