@@ -84,7 +84,7 @@ class BaseStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         # A store crosses to another process as its recipe: no connection, no thread, no credential, no observer.
-        return type(self), (ObjectURI.parse(f"{self._uri}/"), self._config)
+        return type(self), (ObjectURI.parse_root(self._uri), self._config)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._uri!r}, {self._config!r})"

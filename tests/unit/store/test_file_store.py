@@ -111,6 +111,13 @@ def test_the_whole_file_system_is_a_root_whose_directories_stay(root: Path) -> N
     assert pickle.loads(pickle.dumps(store)).uri == "file:///"
 
 
+def test_a_store_of_a_directory_crosses_to_another_process(store: Store, root: Path) -> None:
+    store.write("a/k", b"v")
+    sent = pickle.loads(pickle.dumps(store))
+    assert sent.uri == f"file://{root}"
+    assert [info.key for info in sent.list()] == ["a/k"]
+
+
 def test_a_root_behind_a_link_is_that_root(store: Store, root: Path) -> None:
     store.write("k", b"v")
     (root.parent / "alias").symlink_to(root)
