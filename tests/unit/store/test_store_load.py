@@ -95,6 +95,16 @@ def test_the_rate_settles_at_what_the_service_grants() -> None:
     assert share < 0.08  # Without the pace 83 % would be refused.
 
 
+def test_a_consumer_that_asks_for_little_does_not_bring_the_limit_down_to_that() -> None:
+    pace, service = Pace(), Service(1e9, 0.05)
+    driven(pace, service, 0, 3)
+    before_per_s = pace.rate_per_s
+    driven(pace, service, 3, 8, in_flight=4)
+    assert before_per_s is not None
+    assert pace.rate_per_s is not None
+    assert pace.rate_per_s > before_per_s / 2
+
+
 def test_it_recovers_when_the_service_does() -> None:
     pace, service = Pace(), Service(550, 0.0)
     driven(pace, service, 0, 5)

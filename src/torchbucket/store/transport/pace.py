@@ -17,15 +17,12 @@ _LEAST_REFUSED: Final = 2
 # So many refusals at once are judged before the window's end.
 _MANY_REFUSED: Final = 32
 _SHORT_WINDOW_S: Final = 0.1
-# Where fewer than this share of the requests that the limit allowed were made, what was granted is no measure of what
-# would be, and the limit comes down by no more than a fifth.
-_SATURATED: Final = 0.7
-_GENTLY: Final = 0.8
 # By how much the rate grows in a window without refusals, and how many such windows that the limit did not bind end it.
 _GROWTH: Final = 1.05
 _CALM_WINDOWS: Final = 6
 # Where this many windows in a row were refused the same share though no more was sent than the service had granted, the
-# refusals do not follow our rate (others cause them, or chance): then so much more than what is granted is sent.
+# refusals do not follow our rate: S3 splits a prefix, or others ask for more than there is. Then so much more than what
+# is granted is sent, or the rate would go down to its least for as long as that lasts.
 # Source: Site Reliability Engineering, "Handling Overload": clients send K times what is accepted, K from 1.1 to 2.
 _STUBBORN_WINDOWS: Final = 3
 _STUBBORN_FACTOR: Final = 1.5
@@ -115,6 +112,7 @@ class Pace:
             self._stubborn = self._stubborn + 1 if share > self._last_share / 2 else 0
             if self._stubborn >= _STUBBORN_WINDOWS:
                 granted_per_s = max(self.rate_per_s, granted_per_s * _STUBBORN_FACTOR)
-            elif answered_per_s < _SATURATED * self.rate_per_s:
-                granted_per_s = max(granted_per_s, self.rate_per_s * _GENTLY)
+            else:
+                # Where less was asked than the limit allows, what was granted is no measure of what would be.
+                granted_per_s = max(granted_per_s, self.rate_per_s * (1 - share))
         self.rate_per_s = max(granted_per_s, self._peak_per_s * _LEAST_SHARE, _LEAST_PER_S)
