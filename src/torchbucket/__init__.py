@@ -31,9 +31,9 @@ from torchbucket.errors import (
 
 if TYPE_CHECKING:
     from torchbucket.datasets.compose.options import Compose
-    from torchbucket.datasets.epochs.resume import merge_states
     from torchbucket.datasets.iterable import IterableDataset
     from torchbucket.datasets.map import MapDataset
+    from torchbucket.datasets.merging import merge_states
     from torchbucket.datasets.sampler import ShardedSampler
     from torchbucket.datasets.tar.dataset import TarDataset
     from torchbucket.datasets.tar.names import expand_braces
@@ -88,7 +88,7 @@ _LOADED_WHEN_USED = {
     "TarDataset": "torchbucket.datasets.tar.dataset",
     "TarSample": "torchbucket.datasets.tar.sample",
     "expand_braces": "torchbucket.datasets.tar.names",
-    "merge_states": "torchbucket.datasets.epochs.resume",
+    "merge_states": "torchbucket.datasets.merging",
     "open_store": "torchbucket.store",
     "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torchbucket.datasets.epochs.resume import merge_states
 from torchbucket.datasets.iterable import IterableDataset
 from torchbucket.datasets.map import MapDataset
+from torchbucket.datasets.merging import merge_states
 from torchbucket.datasets.sampler import ShardedSampler
 from torchbucket.listing import KeyColumn, Listing
 

@@ -1,4 +1,4 @@
-"""The states of all ranks and workers, merged into one that any number of them goes on from."""
+"""The states of all readers of whole objects, merged into one that any number of them goes on from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchbucket.datasets.epochs.sharding import Rank, Shard
 from torchbucket.datasets.epochs.state import MARK, EpochState, StateDict
 from torchbucket.errors import ConfigError
 
-__all__ = ["merge_states", "state_after"]
+__all__ = ["merge_epoch_states", "state_after"]
 
 # Where torchdata 0.11 keeps what it needs to replay the batches since a snapshot: StatefulDataLoader.state_dict().
 _SNAPSHOT, _STEPS_SINCE, _LAST_WORKER = "_snapshot", "_steps_since_snapshot", "_last_yielded_worker_id"
@@ -24,29 +24,8 @@ class _Batches:
     drop_last: bool
 
 
-def merge_states(states: object, *, batch_size: int | None = None, drop_last: bool = False) -> StateDict:
-    """Join the states of all ranks and workers into one that any number of ranks and workers can go on from.
-
-    The data set or the sampler loads the result (``load_state_dict``) before its loader is made. What no reader
-    consumed is left, each object once; how it is dealt out depends on who is there then. When all is consumed the
-    result is the beginning of the next epoch.
-
-    Args:
-        states: ``state_dict()`` of the loaders, data sets or samplers of all ranks, in any order and any nesting of
-            lists and dictionaries: those of torchdata's ``StatefulDataLoader`` are searched for what they hold.
-        batch_size: the loaders'; needed where ``snapshot_every_n_steps`` is more than 1, since a loader then notes how
-            many batches it yielded since its last snapshot.
-        drop_last: the loaders'; for the same reason.
-
-    Raises:
-        ConfigError: no state is there, one of a rank or worker is missing, or they are of different data sets, epochs
-            or beginnings.
-    """
-    from torchbucket.datasets.tar.state import merge_tar_states, tar_states_in  # it imports this module
-
-    states = list(states) if isinstance(states, Iterator) else states
-    if shards := list(tar_states_in(states)):
-        return merge_tar_states(shards)
+def merge_epoch_states(states: object, *, batch_size: int | None = None, drop_last: bool = False) -> EpochState:
+    """Join the states of whole-object readers; see ``torchbucket.merge_states``."""
     found = list(_found(states, _Batches(size=batch_size, drop_last=drop_last)))
     if not found:
         raise ConfigError(
@@ -62,7 +41,7 @@ def merge_states(states: object, *, batch_size: int | None = None, drop_last: bo
                     f"{getattr(state, what)!r}. Merge the states of one data set, taken by all ranks at one step"
                 )
     stage = _stage(found)
-    return (first if stage is None else _after(first, stage)).to_dict()
+    return first if stage is None else _after(first, stage)
 
 
 def state_after(

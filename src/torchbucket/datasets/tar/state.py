@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from torchbucket.datasets.epochs.epoch import Epoch, EpochPlan, EpochShare, Stage
-from torchbucket.datasets.epochs.resume import merge_states
+from torchbucket.datasets.epochs.resume import merge_epoch_states
 from torchbucket.datasets.epochs.sharding import Shard
 from torchbucket.datasets.epochs.state import EpochState, StateDict, whole_number
 from torchbucket.datasets.tar.sample import Place
@@ -152,7 +152,7 @@ def merge_tar_states(states: list[TarState]) -> StateDict:
         ConfigError: a rank's or worker's is missing, or they are of different data sets, epochs or beginnings.
     """
     shards = [state.shards for state in states]
-    merged = EpochState.from_dict(merge_states([state.to_dict() for state in shards]))
+    merged = merge_epoch_states([state.to_dict() for state in shards])
     if shards[0].shard is None:
         if any(state != states[0] for state in states):
             raise ConfigError("merge_states got states that were merged before, and differ; give it one of them")
@@ -169,14 +169,14 @@ def _one_of_each(states: list[TarState]) -> Iterator[TarState]:
     by_reader: dict[Shard, TarState] = {}
     for state in states:
         shard = state.shards.shard
-        assert shard is not None  # merge_states has refused a mixture
+        assert shard is not None  # merge_epoch_states has refused a mixture
         if by_reader.setdefault(shard, state) != state:
             raise ConfigError(f"merge_states got two states of {shard} that differ; give it those of one step")
     yield from (by_reader[shard] for shard in sorted(by_reader, key=lambda shard: (shard.rank.rank, shard.worker)))
 
 
 def _stage(states: list[EpochState]) -> Stage:
-    """How many shards each reader began: by rank, then by worker; ``merge_states`` has seen that none is missing."""
+    """How many shards each reader began: by rank, then by worker; the merge has seen that none is missing."""
     consumed = {(state.shard.rank.rank, state.shard.worker): state.consumed for state in states if state.shard}
     ranks = sorted({rank for rank, _ in consumed})
     return tuple(tuple(count for (of, _), count in sorted(consumed.items()) if of == rank) for rank in ranks)
