@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from torchbucket.errors import ConfigError
 
-__all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig"]
+__all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig", "check_config"]
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -234,3 +234,13 @@ class StoreConfig:
     def __repr__(self) -> str:
         shown = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default)
         return f"StoreConfig({', '.join(shown)})"
+
+
+def check_config(config: object) -> None:
+    """Raise ``ConfigError`` unless it is a ``StoreConfig`` or None."""
+    if config is not None and not isinstance(config, StoreConfig):
+        kind = type(config)
+        raise ConfigError(
+            f"config must be a torchbucket.StoreConfig or None; got {kind.__module__}.{kind.__qualname__}. "
+            "docs/migrating.md has the counterparts of other libraries' settings"
+        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack
+
+from typing_extensions import TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.datasets.epochs.batches import batches_of
@@ -12,6 +14,7 @@ from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.resume import state_after
 from torchbucket.datasets.epochs.sharding import Shard, check_even
 from torchbucket.datasets.epochs.state import EpochState, StateDict
+from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import check_source, needs_versions
 from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.samples import Samples
@@ -24,9 +27,10 @@ from torchbucket.uri import Address
 __all__ = ["IterableDataset"]
 
 T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
+T = TypeVar("T", default=bytes)
 
 
+@shows_options(IterableSettings)
 class IterableDataset(ResumableDataset[T_co, EpochState]):
     """Objects of one bucket as a stream: each once over all ranks and their DataLoader workers.
 
@@ -66,34 +70,16 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
         self._transform = transform
         self._settings = settings
 
-    @overload
     @classmethod
     def from_prefix(
-        cls, uri: Address, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[IterableOptions]
-    ) -> IterableDataset[bytes]: ...
-
-    @overload
-    @classmethod
-    def from_prefix(
-        cls,
+        cls: type[IterableDataset[Any]],
         uri: Address,
         *,
-        transform: Callable[[ObjectReader], T],
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        **options: Unpack[IterableOptions],
-    ) -> IterableDataset[T]: ...
-
-    @classmethod
-    def from_prefix(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[ObjectReader], Any] = read_bytes,
+        transform: Callable[[ObjectReader], T] = read_bytes,  # type: ignore[assignment]  # T, then
         select: Select | None = None,
         allow_empty: bool = False,
         **options: Unpack[IterableOptions],
-    ) -> IterableDataset[Any]:
+    ) -> IterableDataset[T]:
         """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names.
 
         Args:
@@ -102,14 +88,14 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
             select: keeps the objects for which it is true, such as ``lambda info: info.key.endswith(".jpg")``. Called
                 at construction only.
             allow_empty: accept that there is no object.
-            options: the fields of ``IterableSettings``, by name.
+            options: see below.
 
         Raises:
             ConfigError: the address or a setting is wrong.
             NotFoundError: no bucket, or no object under the prefix.
             StoreError: the listing failed.
         """
-        settings = IterableSettings(**options)
+        settings = settings_of(IterableSettings, options, cls.from_prefix)
         source = ObjectSource.under_prefix(
             uri,
             settings.config,
@@ -120,71 +106,41 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
         )
         return cls(source, transform, settings)
 
-    @overload
-    @classmethod
-    def from_objects(cls, uris: Iterable[Address], **options: Unpack[IterableOptions]) -> IterableDataset[bytes]: ...
-
-    @overload
     @classmethod
     def from_objects(
-        cls, uris: Iterable[Address], *, transform: Callable[[ObjectReader], T], **options: Unpack[IterableOptions]
-    ) -> IterableDataset[T]: ...
-
-    @classmethod
-    def from_objects(
-        cls,
+        cls: type[IterableDataset[Any]],
         uris: Iterable[Address],
         *,
-        transform: Callable[[ObjectReader], Any] = read_bytes,
+        transform: Callable[[ObjectReader], T] = read_bytes,  # type: ignore[assignment]  # T, then
         **options: Unpack[IterableOptions],
-    ) -> IterableDataset[Any]:
+    ) -> IterableDataset[T]:
         """Make a data set of the objects with these addresses, in this order, without a request.
 
-        An object that does not exist raises ``NotFoundError`` when it is read. For the arguments see ``from_prefix``.
+        An object that does not exist raises ``NotFoundError`` when it is read.
+
+        Args:
+            uris: at least one, such as ``s3://bucket/train/000.jpg``.
+            transform: makes a sample of an open object; the default gives its content as ``bytes``.
+            options: see below.
 
         Raises:
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
-        settings = IterableSettings(**options)
+        settings = settings_of(IterableSettings, options, cls.from_objects)
         source = ObjectSource.of_objects(uris, settings.config, pinned=settings.pin_versions)
         return cls(source, transform, settings)
 
-    @overload
     @classmethod
     def from_manifest(
-        cls,
+        cls: type[IterableDataset[Any]],
         uri: Address,
         *,
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        manifest_config: StoreConfig | None = ...,
-        **options: Unpack[IterableOptions],
-    ) -> IterableDataset[bytes]: ...
-
-    @overload
-    @classmethod
-    def from_manifest(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[ObjectReader], T],
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        manifest_config: StoreConfig | None = ...,
-        **options: Unpack[IterableOptions],
-    ) -> IterableDataset[T]: ...
-
-    @classmethod
-    def from_manifest(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[ObjectReader], Any] = read_bytes,
+        transform: Callable[[ObjectReader], T] = read_bytes,  # type: ignore[assignment]  # T, then
         select: Select | None = None,
         allow_empty: bool = False,
         manifest_config: StoreConfig | None = None,
         **options: Unpack[IterableOptions],
-    ) -> IterableDataset[Any]:
+    ) -> IterableDataset[T]:
         """Make a data set of the objects that a manifest lists (``torchbucket manifest``), without a listing request.
 
         Args:
@@ -193,7 +149,7 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
             select: keeps the objects for which it is true. Called at construction only.
             allow_empty: accept that there is no object.
             manifest_config: how to reach the manifest; None means ``config``.
-            options: the fields of ``IterableSettings``, by name.
+            options: see below.
 
         Raises:
             ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
@@ -201,7 +157,7 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
             NotFoundError: no manifest, or no object in it.
             StoreError: the manifest could not be read.
         """
-        settings = IterableSettings(**options)
+        settings = settings_of(IterableSettings, options, cls.from_manifest)
         source = ObjectSource.in_manifest(
             uri,
             settings.config,

@@ -7,11 +7,13 @@ import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack
 
 from torch.utils.data import Dataset
+from typing_extensions import TypeVar
 
 from torchbucket.config import StoreConfig
+from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import check_source, needs_versions, open_readers
 from torchbucket.datasets.queued_batches import QueuedBatches
 from torchbucket.datasets.read_ahead import ReadAhead
@@ -25,9 +27,10 @@ from torchbucket.uri import Address
 __all__ = ["MapDataset"]
 
 T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
+T = TypeVar("T", default=bytes)
 
 
+@shows_options(MapSettings)
 class MapDataset(Dataset[T_co]):
     """Objects of one bucket by index, for a DataLoader with or without workers and any sampler.
 
@@ -51,34 +54,16 @@ class MapDataset(Dataset[T_co]):
         self._ahead: ReadAhead | None = None  # of this process, if it is a DataLoader's worker
         self._ahead_pid: int | None = None
 
-    @overload
     @classmethod
     def from_prefix(
-        cls, uri: Address, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[MapOptions]
-    ) -> MapDataset[bytes]: ...
-
-    @overload
-    @classmethod
-    def from_prefix(
-        cls,
+        cls: type[MapDataset[Any]],
         uri: Address,
         *,
-        transform: Callable[[ObjectReader], T],
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        **options: Unpack[MapOptions],
-    ) -> MapDataset[T]: ...
-
-    @classmethod
-    def from_prefix(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[ObjectReader], Any] = read_bytes,
+        transform: Callable[[ObjectReader], T] = read_bytes,  # type: ignore[assignment]  # T, then
         select: Select | None = None,
         allow_empty: bool = False,
         **options: Unpack[MapOptions],
-    ) -> MapDataset[Any]:
+    ) -> MapDataset[T]:
         """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names.
 
         Args:
@@ -87,14 +72,14 @@ class MapDataset(Dataset[T_co]):
             select: keeps the objects for which it is true, such as ``lambda info: info.key.endswith(".jpg")``. Called
                 at construction only.
             allow_empty: accept that there is no object.
-            options: the fields of ``MapSettings``, by name.
+            options: see below.
 
         Raises:
             ConfigError: the address or a setting is wrong.
             NotFoundError: no bucket, or no object under the prefix.
             StoreError: the listing failed.
         """
-        settings = MapSettings(**options)
+        settings = settings_of(MapSettings, options, cls.from_prefix)
         source = ObjectSource.under_prefix(
             uri,
             settings.config,
@@ -105,71 +90,41 @@ class MapDataset(Dataset[T_co]):
         )
         return cls(source, transform, settings)
 
-    @overload
-    @classmethod
-    def from_objects(cls, uris: Iterable[Address], **options: Unpack[MapOptions]) -> MapDataset[bytes]: ...
-
-    @overload
     @classmethod
     def from_objects(
-        cls, uris: Iterable[Address], *, transform: Callable[[ObjectReader], T], **options: Unpack[MapOptions]
-    ) -> MapDataset[T]: ...
-
-    @classmethod
-    def from_objects(
-        cls,
+        cls: type[MapDataset[Any]],
         uris: Iterable[Address],
         *,
-        transform: Callable[[ObjectReader], Any] = read_bytes,
+        transform: Callable[[ObjectReader], T] = read_bytes,  # type: ignore[assignment]  # T, then
         **options: Unpack[MapOptions],
-    ) -> MapDataset[Any]:
+    ) -> MapDataset[T]:
         """Make a data set of the objects with these addresses, in this order, without a request.
 
-        An object that does not exist raises ``NotFoundError`` when it is read. For the arguments see ``from_prefix``.
+        An object that does not exist raises ``NotFoundError`` when it is read.
+
+        Args:
+            uris: at least one, such as ``s3://bucket/train/000.jpg``.
+            transform: makes a sample of an open object; the default gives its content as ``bytes``.
+            options: see below.
 
         Raises:
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
-        settings = MapSettings(**options)
+        settings = settings_of(MapSettings, options, cls.from_objects)
         source = ObjectSource.of_objects(uris, settings.config, pinned=settings.pin_versions)
         return cls(source, transform, settings)
 
-    @overload
     @classmethod
     def from_manifest(
-        cls,
+        cls: type[MapDataset[Any]],
         uri: Address,
         *,
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        manifest_config: StoreConfig | None = ...,
-        **options: Unpack[MapOptions],
-    ) -> MapDataset[bytes]: ...
-
-    @overload
-    @classmethod
-    def from_manifest(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[ObjectReader], T],
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        manifest_config: StoreConfig | None = ...,
-        **options: Unpack[MapOptions],
-    ) -> MapDataset[T]: ...
-
-    @classmethod
-    def from_manifest(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[ObjectReader], Any] = read_bytes,
+        transform: Callable[[ObjectReader], T] = read_bytes,  # type: ignore[assignment]  # T, then
         select: Select | None = None,
         allow_empty: bool = False,
         manifest_config: StoreConfig | None = None,
         **options: Unpack[MapOptions],
-    ) -> MapDataset[Any]:
+    ) -> MapDataset[T]:
         """Make a data set of the objects that a manifest lists (``torchbucket manifest``), without a listing request.
 
         Args:
@@ -178,7 +133,7 @@ class MapDataset(Dataset[T_co]):
             select: keeps the objects for which it is true. Called at construction only.
             allow_empty: accept that there is no object.
             manifest_config: how to reach the manifest; None means ``config``.
-            options: the fields of ``MapSettings``, by name.
+            options: see below.
 
         Raises:
             ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
@@ -186,7 +141,7 @@ class MapDataset(Dataset[T_co]):
             NotFoundError: no manifest, or no object in it.
             StoreError: the manifest could not be read.
         """
-        settings = MapSettings(**options)
+        settings = settings_of(MapSettings, options, cls.from_manifest)
         source = ObjectSource.in_manifest(
             uri,
             settings.config,

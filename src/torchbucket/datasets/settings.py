@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
-from torchbucket.config import StoreConfig
+from torchbucket.config import StoreConfig, check_config
 from torchbucket.datasets.epochs.order import check_seed
 from torchbucket.datasets.epochs.sharding import Even, Rank, check_even
 from torchbucket.datasets.prefetch import PREFETCH_BYTES, PREFETCH_OBJECTS, Fetch, PrefetchBudget, check_fetch
@@ -64,6 +64,7 @@ class MapSettings:
     pin_versions: bool = False
 
     def __post_init__(self) -> None:
+        check_config(self.config)
         check_fetch(self.fetch)
         PrefetchBudget(bytes=self.prefetch_bytes)
 
@@ -110,6 +111,7 @@ class IterableSettings:
     world_size: int | None = None
 
     def __post_init__(self) -> None:
+        check_config(self.config)
         check_fetch(self.fetch)
         check_seed(self.seed)
         check_even(self.even)

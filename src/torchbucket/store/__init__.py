@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchbucket.config import StoreConfig
+from torchbucket.config import StoreConfig, check_config
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
 from torchbucket.store.temporary_names import is_temporary
 from torchbucket.store.transport.request_record import Observer, RequestRecord
@@ -38,6 +38,7 @@ def open_store(uri: Address, config: StoreConfig | None = None, *, observer: Obs
     Raises:
         ConfigError: the text is no address, or that of an object; or a setting means nothing for the provider.
     """
+    check_config(config)
     location = uri if isinstance(uri, ObjectURI) else ObjectURI.parse_root(uri)
     settings = config if config is not None else StoreConfig()
     if location.scheme == "memory":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack
+
+from typing_extensions import TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.datasets.epochs.clock import ClockedPass
 from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.sharding import Shard
+from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.settings import Select
 from torchbucket.datasets.source import ObjectSource
@@ -23,9 +26,10 @@ from torchbucket.uri import Address
 __all__ = ["TarDataset"]
 
 T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
+T = TypeVar("T", default=dict[str, str | bytes])
 
 
+@shows_options(TarSettings)
 class TarDataset(ResumableDataset[T_co, TarState]):
     """The samples in tar shards of one bucket as a stream: each once over all ranks and their DataLoader workers.
 
@@ -58,34 +62,16 @@ class TarDataset(ResumableDataset[T_co, TarState]):
         self._transform = transform
         self._settings = settings
 
-    @overload
     @classmethod
     def from_prefix(
-        cls, uri: Address, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[TarOptions]
-    ) -> TarDataset[dict[str, str | bytes]]: ...
-
-    @overload
-    @classmethod
-    def from_prefix(
-        cls,
+        cls: type[TarDataset[Any]],
         uri: Address,
         *,
-        transform: Callable[[TarSample], T],
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        **options: Unpack[TarOptions],
-    ) -> TarDataset[T]: ...
-
-    @classmethod
-    def from_prefix(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[TarSample], Any] = sample_dict,
+        transform: Callable[[TarSample], T] = sample_dict,  # type: ignore[assignment]  # T, then
         select: Select | None = None,
         allow_empty: bool = False,
         **options: Unpack[TarOptions],
-    ) -> TarDataset[Any]:
+    ) -> TarDataset[T]:
         """List a prefix and make a data set of the shards whose names begin with it, in byte order of the names.
 
         Args:
@@ -95,14 +81,14 @@ class TarDataset(ResumableDataset[T_co, TarState]):
             select: keeps the objects for which it is true; None keeps those whose names end with ``.tar``. Called at
                 construction only.
             allow_empty: accept that there is no shard.
-            options: the fields of ``TarSettings``.
+            options: see below.
 
         Raises:
             ConfigError: the address or a setting is wrong.
             NotFoundError: no bucket, or no shard under the prefix.
             StoreError: the listing failed.
         """
-        settings = TarSettings(**options)
+        settings = settings_of(TarSettings, options, cls.from_prefix)
         source = ObjectSource.under_prefix(
             uri,
             settings.config,
@@ -112,78 +98,41 @@ class TarDataset(ResumableDataset[T_co, TarState]):
         )
         return cls(source, transform, settings)
 
-    @overload
     @classmethod
     def from_objects(
-        cls, uris: str | Iterable[Address], **options: Unpack[TarOptions]
-    ) -> TarDataset[dict[str, str | bytes]]: ...
-
-    @overload
-    @classmethod
-    def from_objects(
-        cls, uris: str | Iterable[Address], *, transform: Callable[[TarSample], T], **options: Unpack[TarOptions]
-    ) -> TarDataset[T]: ...
-
-    @classmethod
-    def from_objects(
-        cls,
+        cls: type[TarDataset[Any]],
         uris: str | Iterable[Address],
         *,
-        transform: Callable[[TarSample], Any] = sample_dict,
+        transform: Callable[[TarSample], T] = sample_dict,  # type: ignore[assignment]  # T, then
         **options: Unpack[TarOptions],
-    ) -> TarDataset[Any]:
+    ) -> TarDataset[T]:
         """Make a data set of the shards with these addresses, in this order, without a request.
 
         Args:
             uris: a pattern such as ``s3://bucket/train-{000000..000146}.tar`` (see ``expand_braces``), or addresses,
                 whose braces are taken literally.
             transform: see ``from_prefix``.
-            options: see ``from_prefix``.
+            options: see below.
 
         Raises:
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
-        settings = TarSettings(**options)
+        settings = settings_of(TarSettings, options, cls.from_objects)
         addresses = expand_braces(uris) if isinstance(uris, str) else uris
         source = ObjectSource.of_objects(addresses, settings.config, pinned=settings.pin_versions)
         return cls(source, transform, settings)
 
-    @overload
     @classmethod
     def from_manifest(
-        cls,
+        cls: type[TarDataset[Any]],
         uri: Address,
         *,
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        manifest_config: StoreConfig | None = ...,
-        **options: Unpack[TarOptions],
-    ) -> TarDataset[dict[str, str | bytes]]: ...
-
-    @overload
-    @classmethod
-    def from_manifest(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[TarSample], T],
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        manifest_config: StoreConfig | None = ...,
-        **options: Unpack[TarOptions],
-    ) -> TarDataset[T]: ...
-
-    @classmethod
-    def from_manifest(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[TarSample], Any] = sample_dict,
+        transform: Callable[[TarSample], T] = sample_dict,  # type: ignore[assignment]  # T, then
         select: Select | None = None,
         allow_empty: bool = False,
         manifest_config: StoreConfig | None = None,
         **options: Unpack[TarOptions],
-    ) -> TarDataset[Any]:
+    ) -> TarDataset[T]:
         """Make a data set of the shards that a manifest lists (``torchbucket manifest``), without a listing request.
 
         Args:
@@ -192,7 +141,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
             select: see ``from_prefix``.
             allow_empty: see ``from_prefix``.
             manifest_config: how to reach the manifest; None means ``config``.
-            options: the fields of ``TarSettings``.
+            options: see below.
 
         Raises:
             ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
@@ -200,7 +149,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
             NotFoundError: no manifest, or no shard in it.
             StoreError: the manifest could not be read.
         """
-        settings = TarSettings(**options)
+        settings = settings_of(TarSettings, options, cls.from_manifest)
         source = ObjectSource.in_manifest(
             uri,
             settings.config,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
 
-from torchbucket.config import StoreConfig
+from torchbucket.config import StoreConfig, check_config
 from torchbucket.datasets.epochs.order import check_seed
 from torchbucket.datasets.epochs.sharding import Rank
 from torchbucket.datasets.prefetch import PREFETCH_BYTES, PrefetchBudget
@@ -69,6 +69,7 @@ class TarSettings:
     world_size: int | None = None
 
     def __post_init__(self) -> None:
+        check_config(self.config)
         if self.fetch not in get_args(TarFetch):
             raise ConfigError(f"fetch of tar shards must be 'whole' or 'lazy'; got {self.fetch!r}")
         check_seed(self.seed)
