@@ -18,7 +18,7 @@ from torchbucket.config import MIB
 from torchbucket.errors import StoreError
 from torchbucket.store import Store
 from torchbucket.store.http import part_upload, part_writer
-from torchbucket.store.http.write_memory import CHUNK_BYTES, WriterShare, write_memory
+from torchbucket.store.http.memory_budget import CHUNK_BYTES, MemoryShare, writers_memory
 from torchbucket.store.s3.dialect import S3Dialect
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.transport import Transport
@@ -33,18 +33,18 @@ WRITERS = 16
 def most_bytes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The most memory that writers held at once, noted whenever one asked for more."""
     seen = [0]
-    take = WriterShare.take
+    take = MemoryShare.take
 
-    def noted(share: WriterShare, most_bytes: int) -> bytearray | None:
+    def noted(share: MemoryShare, most_bytes: int) -> bytearray | None:
         chunk = take(share, most_bytes)
-        with write_memory.lock:
-            seen[0] = max(seen[0], write_memory.lent_bytes + len(write_memory.spare) * CHUNK_BYTES)
-            assert write_memory.lent_bytes <= write_memory.taken_bytes
+        with writers_memory.changed:
+            seen[0] = max(seen[0], writers_memory.lent_bytes + len(writers_memory.spare) * CHUNK_BYTES)
+            assert writers_memory.lent_bytes <= writers_memory.taken_bytes
         return chunk
 
-    monkeypatch.setattr(WriterShare, "take", noted)
+    monkeypatch.setattr(MemoryShare, "take", noted)
     yield seen
-    assert (write_memory.taken_bytes, write_memory.lent_bytes) == (0, 0)
+    assert (writers_memory.taken_bytes, writers_memory.lent_bytes) == (0, 0)
 
 
 def pieces() -> Iterator[bytes]:
@@ -110,11 +110,31 @@ def test_a_writer_waits_for_its_own_parts_where_memory_is_short(
         written = thread.submit(write)
         while server.count("upload_part") < 2:
             assert not written.done()
-        assert write_memory.lent_bytes == 10 * MIB
+        assert writers_memory.lent_bytes == 10 * MIB
         answered.set()
         written.result(60)
     assert server.objects == {"k": CONTENT}
     assert most_bytes[0] <= 10 * MIB
+
+
+def test_a_writer_opens_once_parts_of_another_have_arrived(
+    server: ScriptedS3, opened: Opened, most_bytes: list[int]
+) -> None:
+    answered = threading.Event()
+    server.faults["upload_part"].extend([Fault(until=answered)] * 2)
+    store = opened(memory_budget_bytes=14 * MIB)
+    first = store.open_writer("first")
+    first.writelines(pieces())
+    assert writers_memory.lent_bytes > 9 * MIB
+    with ThreadPoolExecutor(1) as thread:
+        opening = thread.submit(store.open_writer, "second")
+        while writers_memory.taken_bytes <= 14 * MIB:  # it counts itself in, and waits
+            assert not opening.done()
+        answered.set()
+        with first, opening.result(60) as second:
+            second.writelines(pieces())
+    assert server.objects == {"first": CONTENT, "second": CONTENT}
+    assert most_bytes[0] <= 14 * MIB
 
 
 @pytest.mark.parametrize(("size_hint", "bound"), [(None, 64 << 10), (20 << 10, 20 << 10), (1 << 10, 65 << 10)])
@@ -187,7 +207,7 @@ def test_a_transport_that_cannot_begin_fails_the_write_at_once(
     monkeypatch.setattr(Transport, "submit", failing)
     with pytest.raises(RuntimeError, match="new thread"), opened().open_writer("k") as writer:
         writer.write(CONTENT)
-    assert (write_memory.taken_bytes, write_memory.lent_bytes) == (0, 0)
+    assert (writers_memory.taken_bytes, writers_memory.lent_bytes) == (0, 0)
     assert server.uploads == {}
 
 

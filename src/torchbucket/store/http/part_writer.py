@@ -13,9 +13,9 @@ from torchbucket.errors import StoreError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import Algorithm, Checksum
 from torchbucket.store.http.dialect import Dialect
+from torchbucket.store.http.memory_budget import CHUNK_BYTES, writers_memory
 from torchbucket.store.http.part_upload import PartUpload
 from torchbucket.store.http.whole_write import part_bytes_of
-from torchbucket.store.http.write_memory import CHUNK_BYTES, write_memory
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.transport import Transport
@@ -42,8 +42,8 @@ _open_writers: dict[int, weakref.ref[PartWriter]] = {}
 def part_size_bytes(first_bytes: int, number: int, most_bytes: int) -> int:
     """The size of the part ``number`` (from 1) of an object whose size nobody knows yet.
 
-    It doubles every 900 parts, so that 10,000 parts hold any object that S3 takes (5 TiB), and is never above the
-    provider's bound on a part. *Source:* S3 user guide, "Multipart upload limits".
+    It doubles every 900 parts, so that 10,000 parts hold any object that S3 takes (5 TiB), and is never above
+    ``most_bytes``: what the provider takes and the memory allows. *Source:* S3 user guide, "Multipart upload limits".
     """
     return min(most_bytes, first_bytes << ((number - 1) // _PARTS_BEFORE_GROWTH))
 
@@ -86,7 +86,11 @@ class PartWriter(BaseWriter):
             least_bytes = part_bytes_of(size_hint, promised_bytes, dialect.most_parts)
             promised_bytes = min(size_hint, least_bytes)
         self._first_part_bytes = max(config.part_size_bytes, promised_bytes)
-        self._share = write_memory.open_share(dialect.address(key), promised_bytes, config.memory_budget_bytes)
+        # Half of the budget, so that other writers find room while a part is filled.
+        self._most_part_bytes = min(
+            dialect.largest_part_bytes, max(promised_bytes, dialect.least_part_bytes, config.memory_budget_bytes // 2)
+        )
+        self._share = writers_memory.open_share(dialect.address(key), promised_bytes, config.memory_budget_bytes)
         self._part = _Part(dialect.upload_sum)
         self._sent_bytes = 0
         self._upload = PartUpload(transport, dialect, key, condition, most_pending=dialect.most_parts)
@@ -109,7 +113,7 @@ class PartWriter(BaseWriter):
             StoreError: no memory is left, and the part is too small to be sent.
         """
         part, upload = self._part, self._upload
-        part_bytes = part_size_bytes(self._first_part_bytes, upload.count + 1, self._dialect.largest_part_bytes)
+        part_bytes = part_size_bytes(self._first_part_bytes, upload.count + 1, self._most_part_bytes)
         if part.size_bytes >= part_bytes:
             return False
         written_bytes = self._sent_bytes + part.size_bytes
@@ -137,7 +141,8 @@ class PartWriter(BaseWriter):
         """Hand the part to the upload; its memory comes back when it has arrived or failed."""
         part, self._part = self._part, _Part(self._dialect.upload_sum)
         self._sent_bytes += part.size_bytes
-        body, checksum, give_back = part.body(), part.checksum(), partial(self._give_back, part)
+        body, checksum, give_back = part.body(), part.checksum(), partial(self._give_back, part, sent=True)
+        self._share.sent(part.chunks)
         try:
             self._upload.send(body, checksum, give_back)
         except BaseException:
@@ -174,9 +179,9 @@ class PartWriter(BaseWriter):
         self._release()
         return aborts
 
-    def _give_back(self, part: _Part) -> None:
+    def _give_back(self, part: _Part, *, sent: bool = False) -> None:
         chunks, part.chunks = part.chunks, []
-        self._share.give_back(chunks)
+        self._share.give_back(chunks, sent=sent)
 
     def _release(self) -> None:
         self._give_back(self._part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 
 from torchbucket.config import MIB
 from torchbucket.errors import StoreError
-from torchbucket.store.http.write_memory import CHUNK_BYTES, WriteMemory
+from torchbucket.store.http.memory_budget import CHUNK_BYTES, MemoryBudget
 
 
 def test_what_was_promised_is_there_whatever_others_took() -> None:
-    memory = WriteMemory()
+    memory = MemoryBudget()
     first = memory.open_share("memory://first", 5 * MIB, 12 * MIB)
     second = memory.open_share("memory://second", 5 * MIB, 12 * MIB)
     taken = []
@@ -27,7 +28,7 @@ def test_what_was_promised_is_there_whatever_others_took() -> None:
 
 
 def test_a_writer_that_cannot_be_promised_anything_is_refused_with_the_figures() -> None:
-    memory = WriteMemory()
+    memory = MemoryBudget()
     shares = [memory.open_share("memory://k", 5 * MIB, 11 * MIB) for _ in range(2)]
     with pytest.raises(StoreError, match=r"2 writers are open .* 10485760 bytes; this one needs 5242880.* is 11534336"):
         memory.open_share("memory://k", 5 * MIB, 11 * MIB)
@@ -37,7 +38,7 @@ def test_a_writer_that_cannot_be_promised_anything_is_refused_with_the_figures()
 
 
 def test_the_largest_budget_of_the_stores_with_open_writers_counts() -> None:
-    memory = WriteMemory()
+    memory = MemoryBudget()
     small = memory.open_share("memory://small", 5 * MIB, 6 * MIB)
     large = memory.open_share("memory://large", 5 * MIB, 20 * MIB)
     assert len(small.take(8 * MIB) or b"") == 8 * MIB
@@ -46,7 +47,7 @@ def test_the_largest_budget_of_the_stores_with_open_writers_counts() -> None:
 
 
 def test_memory_is_used_again_while_a_writer_is_open() -> None:
-    memory = WriteMemory()
+    memory = MemoryBudget()
     first, second = (memory.open_share("memory://k", MIB, 8 * MIB) for _ in range(2))
     chunk = first.take(CHUNK_BYTES)
     assert chunk is not None
@@ -59,9 +60,42 @@ def test_memory_is_used_again_while_a_writer_is_open() -> None:
     assert (memory.taken_bytes, memory.lent_bytes) == (0, 0)
 
 
+def test_a_share_is_waited_for_while_parts_are_on_their_way() -> None:
+    """And nobody is lent meanwhile what comes back, or the new writer would wait as long as others write."""
+    memory = MemoryBudget()
+    first = memory.open_share("memory://first", 5 * MIB, 12 * MIB)
+    chunks = [first.take(MIB) for _ in range(12)]
+    first.sent([chunk for chunk in chunks[:6] if chunk is not None])
+    with ThreadPoolExecutor(1) as thread:
+        opening = thread.submit(memory.open_share, "memory://second", 5 * MIB, 12 * MIB)
+        for returned in range(5):
+            while memory.budgets.total() < 2:
+                assert not opening.done()
+            assert first.take(MIB) is None
+            assert not opening.done(), returned
+            first.give_back([chunks.pop(0)], sent=True)
+        second = opening.result(30)
+    assert [len(second.take(MIB) or b"") for _ in range(6)] == [MIB] * 5 + [0]
+
+
+def test_a_share_that_no_part_would_free_is_refused_and_not_waited_for() -> None:
+    memory = MemoryBudget()
+    first = memory.open_share("memory://first", 5 * MIB, 12 * MIB)
+    chunks = [first.take(MIB) for _ in range(12)]
+    first.sent(chunks[:1])
+    with ThreadPoolExecutor(1) as thread:
+        opening = thread.submit(memory.open_share, "memory://second", 5 * MIB, 12 * MIB)
+        while memory.budgets.total() < 2:
+            assert not opening.done()
+        first.give_back(chunks[:1], sent=True)
+        with pytest.raises(StoreError, match=r"1 writers are open .* promised 11534336 bytes; this one needs 5242880"):
+            opening.result(30)
+    assert memory.taken_bytes == 11 * MIB
+
+
 @given(st.integers(0, 2**32), st.sampled_from([6, 16, 40, 128]))
 def test_no_order_of_calls_exceeds_the_budget_or_breaks_a_promise(seed: int, budget_mib: int) -> None:
-    rng, memory, budget = random.Random(seed), WriteMemory(), budget_mib * MIB
+    rng, memory, budget = random.Random(seed), MemoryBudget(), budget_mib * MIB
     shares: dict[object, tuple[int, list[bytearray]]] = {}
     for _ in range(200):
         action = rng.random()
