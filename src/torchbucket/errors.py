@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self
+
+from torchbucket.dataloader_worker import in_dataloader_worker
 
 __all__ = [
     "ArchiveError",
@@ -59,7 +60,7 @@ class TorchbucketError(Exception):
         return self
 
     def _note_fields(self) -> None:
-        if not self._FIELDS or not _in_dataloader_worker():
+        if not self._FIELDS or not in_dataloader_worker():
             return
         others = [note for note in getattr(self, "__notes__", ()) if not note.startswith(_NOTE)]
         self.__notes__ = [*others, _NOTE + json.dumps({name: getattr(self, name) for name in self._FIELDS})]
@@ -96,12 +97,6 @@ def _taken_apart(message: str) -> tuple[str, dict[str, str | int | None]]:
     for note in _NOTE_LINE.finditer(message):  # noqa: B007  # the last one is wanted
         pass
     return (message, {}) if note is None else (_NOTE_LINE.sub("", message), json.loads(note[1]))
-
-
-def _in_dataloader_worker() -> bool:
-    # Nothing here imports torch, whose workers have done so.
-    loader = sys.modules.get("torch.utils.data")
-    return loader is not None and getattr(loader, "get_worker_info", lambda: None)() is not None
 
 
 class ConfigError(TorchbucketError, ValueError):

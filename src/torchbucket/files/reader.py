@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NoReturn, Self
 
+from torchbucket.dataloader_worker import in_dataloader_worker
+from torchbucket.errors import ConfigError
 from torchbucket.files.content import Content, RangedContent, WholeContent
 from torchbucket.files.readahead import ReadAhead
 from torchbucket.store.protocol import ObjectData, Store
@@ -191,5 +194,19 @@ class ObjectReader(io.BufferedIOBase):
         if self.closed:
             raise ValueError(f"the reader of {self._uri} is closed")
 
+    def __reduce_ex__(self, protocol: object) -> tuple[Callable[[str], NoReturn], tuple[str]]:
+        # A worker pickles samples in a thread whose errors nobody hears of, and the loader would wait for ever: so what
+        # it sends is the error.
+        if in_dataloader_worker():
+            return _refuse_reader, (self._uri,)
+        raise TypeError(f"an ObjectReader ({self._uri}) cannot be pickled: keep what you read, not the reader")
+
     def __repr__(self) -> str:
         return f"<ObjectReader {self._uri}{' closed' if self.closed else ''}>"
+
+
+def _refuse_reader(uri: str) -> NoReturn:
+    raise ConfigError(
+        f"{uri}: transform, or collate_fn, returned the open reader, which cannot be sent out of a DataLoader's "
+        "worker: return what you read, such as reader.read()"
+    )
