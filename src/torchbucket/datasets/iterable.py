@@ -21,6 +21,7 @@ from torchbucket.datasets.samples import Samples
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import read_bytes
+from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.uri import Address
 
@@ -66,7 +67,9 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
             seed=settings.seed,
             even=check_even(settings.even),
         )
-        super().__init__(source, plan, given_rank=settings.given_rank, state_type=EpochState)
+        super().__init__(
+            source, plan, given_rank=settings.given_rank, sharding=settings.sharding, state_type=EpochState
+        )
         self._transform = transform
         self._settings = settings
 
@@ -192,8 +195,13 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
             world_size: how many ranks there are; None means as many as now.
 
         Raises:
-            ConfigError: a number is out of range, or the epoch has not so many batches.
+            ConfigError: a number is out of range, or the epoch has not so many batches; or nothing is dealt out.
         """
+        if not self._sharding:
+            raise ConfigError(
+                "state_after computes what the readers of a data set that deals out consumed, and this one has "
+                "sharding=False: take the state_dict of torchdata's StatefulDataLoader"
+            )
         loaded = self._loaded
         base = loaded if loaded and loaded.epoch == epoch else EpochState(plan=self._plan, epoch=epoch)
         ranks = self._shard().rank.world_size if world_size is None else world_size
@@ -214,6 +222,8 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
         """
         rank, workers = self._shard().rank, max(1, num_workers)
         shards = [Shard(rank=rank, worker=worker, workers=workers) for worker in range(workers)]
+        if not self._sharding:
+            shards = [Shard(rank=rank)] * workers
         shares = [len(shard.places(self._plan.count, self._plan.even)) for shard in shards]
         return batches_of(shares, batch_size, drop_last=drop_last)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from torch.utils.data import IterableDataset as TorchIterableDataset
 from torch.utils.data import get_worker_info
 
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.epoch import EpochPlan
+from torchbucket.datasets.epochs.outer_sharding import rank_under_outer_sharding
 from torchbucket.datasets.epochs.sharding import Rank, Shard
 from torchbucket.datasets.epochs.state import StateDict
 from torchbucket.datasets.handle import SampleIterator
@@ -32,13 +33,26 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         source: the objects that are dealt out.
         plan: in which order.
         given_rank: the rank; None means to find out at each iteration.
+        sharding: whether they are dealt out at all, or every reader gets all of them.
         state_type: what says how far a reader got.
     """
 
-    def __init__(self, source: ObjectSource, plan: EpochPlan, *, given_rank: Rank | None, state_type: type[S]) -> None:
+    # Whether shares differ by one sample at most.
+    _equal_shares: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        source: ObjectSource,
+        plan: EpochPlan,
+        *,
+        given_rank: Rank | None,
+        sharding: bool,
+        state_type: type[S],
+    ) -> None:
         self._source = source
         self._plan = plan
         self._given_rank = given_rank
+        self._sharding = sharding
         self._state_type = state_type
         self._clock = EpochClock()
         self._inherited_rank: Rank | None = None
@@ -70,6 +84,8 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
 
         Passes that have begun stay what they are. A state that was loaded keeps applying if it is of that epoch.
         """
+        # accelerate names the epoch on every rank, and then reads on one: what is wrong is told to all.
+        self._outer_rank()
         self._clock.set(epoch)
         if self._latest is not None and self._latest.epoch != epoch:
             self._latest = None
@@ -126,7 +142,14 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         return SampleIterator(reader)
 
     def _shard(self) -> Shard:
-        return Shard.current(given=self._given_rank, inherited=self._inherited_rank)
+        if not self._sharding:
+            return Shard(rank=Rank(rank=0, world_size=1))
+        return Shard.current(given=self._outer_rank() or self._given_rank, inherited=self._inherited_rank)
+
+    def _outer_rank(self) -> Rank | None:
+        if not self._sharding:
+            return None
+        return rank_under_outer_sharding(self._given_rank, stream=self, equal_shares=self._equal_shares)
 
     def _beginning(self, epoch: int, *, resuming: bool) -> S:
         """Where a pass of an epoch begins."""
@@ -136,4 +159,5 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
 
     def __getstate__(self) -> dict[str, object]:
         # A spawned worker has no torch.distributed of its own: the data set tells it the rank of who sent it.
-        return self.__dict__ | {"_inherited_rank": Rank.initialised() or self._inherited_rank, "_latest": None}
+        rank = self._outer_rank() or Rank.initialised() or self._inherited_rank
+        return self.__dict__ | {"_inherited_rank": rank, "_latest": None}

@@ -10,6 +10,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.order import check_epoch
+from torchbucket.datasets.epochs.outer_sharding import rank_under_outer_sharding
 from torchbucket.datasets.epochs.resume import state_after
 from torchbucket.datasets.epochs.sharding import Even, Rank, Shard, check_even
 from torchbucket.datasets.epochs.state import EpochState, StateDict
@@ -141,7 +142,8 @@ class ShardedSampler(DistributedSampler[int]):
         )
 
     def _shard(self) -> Shard:
-        return Shard(rank=Shard.current(given=self._given_rank).rank)
+        outer = rank_under_outer_sharding(self._given_rank)
+        return Shard(rank=Shard.current(given=outer or self._given_rank).rank)
 
     def _begin(self, epoch: int) -> None:
         """Make the next pass one of this epoch."""

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from torchbucket.config import StoreConfig, check_config
 from torchbucket.datasets.epochs.order import check_seed
-from torchbucket.datasets.epochs.sharding import Even, Rank, check_even
+from torchbucket.datasets.epochs.sharding import Even, Rank, check_even, check_sharding
 from torchbucket.datasets.prefetch import PREFETCH_BYTES, PREFETCH_OBJECTS, Fetch, PrefetchBudget, check_fetch
 from torchbucket.errors import ConfigError
 from torchbucket.store.protocol import ObjectInfo
@@ -38,6 +38,7 @@ class IterableOptions(MapOptions, total=False):
     even: bool | Even
     rank: int | None
     world_size: int | None
+    sharding: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +95,8 @@ class IterableSettings:
             leaves a few out.
         rank: this process' number in the job, with ``world_size``; None means to find out at each iteration.
         world_size: how many processes share the objects.
+        sharding: False deals out nothing: every rank and every worker yields all objects, for code that shares out by
+            itself.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -109,6 +112,7 @@ class IterableSettings:
     even: bool | Even = False
     rank: int | None = None
     world_size: int | None = None
+    sharding: bool = True
 
     def __post_init__(self) -> None:
         check_config(self.config)
@@ -116,7 +120,7 @@ class IterableSettings:
         check_seed(self.seed)
         check_even(self.even)
         PrefetchBudget(bytes=self.prefetch_bytes, objects=self.prefetch_objects)
-        Rank.given(self.rank, self.world_size)
+        check_sharding(self.sharding, self.given_rank)
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False; got {self.shuffle!r}")
 

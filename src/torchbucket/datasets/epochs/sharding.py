@@ -11,7 +11,7 @@ from torch.utils.data import get_worker_info
 
 from torchbucket.errors import ConfigError
 
-__all__ = ["Even", "Rank", "Shard", "check_even"]
+__all__ = ["Even", "Rank", "Shard", "check_even", "check_sharding"]
 
 Even = Literal["pad", "drop"]
 
@@ -77,6 +77,17 @@ class Rank:
                 f"RANK={rank!r}, WORLD_SIZE={world_size!r}. Correct them, or give rank and world_size to the data set"
             )
         return cls(rank=int(rank), world_size=int(world_size))
+
+
+def check_sharding(sharding: bool, given: Rank | None) -> None:
+    """Raise ``ConfigError`` unless ``sharding`` is True or False, and agrees with the rank that was given."""
+    if not isinstance(sharding, bool):
+        raise ConfigError(f"sharding must be True or False; got {sharding!r}")
+    if not sharding and given is not None:
+        raise ConfigError(
+            f"with sharding=False nothing is dealt out, so rank and world_size mean nothing; got rank={given.rank}, "
+            f"world_size={given.world_size}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -54,11 +54,13 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     yielding a whole share.
     """
 
+    _equal_shares = False
+
     def __init__(self, source: ObjectSource, transform: Callable[[TarSample], T_co], settings: TarSettings) -> None:
         plan = EpochPlan(
             count=len(source.listing), names=source.names_digest(), shuffle=settings.shuffle, seed=settings.seed
         )
-        super().__init__(source, plan, given_rank=settings.given_rank, state_type=TarState)
+        super().__init__(source, plan, given_rank=settings.given_rank, sharding=settings.sharding, state_type=TarState)
         self._transform = transform
         self._settings = settings
 

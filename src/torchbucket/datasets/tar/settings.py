@@ -8,7 +8,7 @@ from typing import Literal, TypedDict, get_args
 
 from torchbucket.config import StoreConfig, check_config
 from torchbucket.datasets.epochs.order import check_seed
-from torchbucket.datasets.epochs.sharding import Rank
+from torchbucket.datasets.epochs.sharding import Rank, check_sharding
 from torchbucket.datasets.prefetch import PREFETCH_BYTES, PrefetchBudget
 from torchbucket.errors import ConfigError
 
@@ -30,6 +30,7 @@ class TarOptions(TypedDict, total=False):
     seed: int
     rank: int | None
     world_size: int | None
+    sharding: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +53,8 @@ class TarSettings:
         seed: chooses the orders; the same on all ranks.
         rank: this process' number in the job, with ``world_size``; None means to find out at each iteration.
         world_size: how many processes share the shards.
+        sharding: False deals out nothing: every rank and every worker yields all samples, for code that shares out by
+            itself.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -67,6 +70,7 @@ class TarSettings:
     seed: int = 0
     rank: int | None = None
     world_size: int | None = None
+    sharding: bool = True
 
     def __post_init__(self) -> None:
         check_config(self.config)
@@ -74,7 +78,7 @@ class TarSettings:
             raise ConfigError(f"fetch of tar shards must be 'whole' or 'lazy'; got {self.fetch!r}")
         check_seed(self.seed)
         PrefetchBudget(bytes=self.prefetch_bytes)
-        Rank.given(self.rank, self.world_size)
+        check_sharding(self.sharding, self.given_rank)
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False; got {self.shuffle!r}")
         buffer = self.shuffle_buffer
