@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torchbucket.datasets.iterable import IterableDataset
     from torchbucket.datasets.map import MapDataset
     from torchbucket.datasets.merging import merge_states
+    from torchbucket.datasets.prefix_stream import PrefixStream
     from torchbucket.datasets.sampler import ShardedSampler
     from torchbucket.datasets.tar.dataset import TarDataset
     from torchbucket.datasets.tar.names import expand_braces
@@ -56,6 +57,7 @@ __all__ = [
     "ObjectReader",
     "PermissionDeniedError",
     "PreconditionFailedError",
+    "PrefixStream",
     "Read",
     "RetryConfig",
     "ShardedSampler",
@@ -82,6 +84,7 @@ _LOADED_WHEN_USED = {
     "ObjectData": "torchbucket.store",
     "ObjectInfo": "torchbucket.store",
     "ObjectReader": "torchbucket.files.reader",
+    "PrefixStream": "torchbucket.datasets.prefix_stream",
     "Read": "torchbucket.store",
     "ShardedSampler": "torchbucket.datasets.sampler",
     "Store": "torchbucket.store",

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from torchbucket.datasets.compose.checks import check_compose
 from torchbucket.datasets.compose.options import Compose
@@ -113,6 +113,21 @@ def open_readers(
         queue.drop()
 
 
+class ReadSource(Protocol):
+    """Objects by numbers, as far as they are known; what the methods say: ``ObjectSource``."""
+
+    @property
+    def largest_bytes(self) -> int | None: ...
+
+    def uri(self, position: int) -> str: ...
+
+    def size_bytes(self, position: int) -> int | None: ...
+
+    def note_size(self, size_bytes: int) -> None: ...
+
+    def submit_read(self, position: int) -> Future[ObjectData]: ...
+
+
 class ReadQueue:
     """The reads of whole objects that were submitted and not yet handed out, oldest first.
 
@@ -122,7 +137,7 @@ class ReadQueue:
         budget: bounds the reads.
     """
 
-    def __init__(self, source: ObjectSource, next_position: Callable[[], int | None], budget: PrefetchBudget) -> None:
+    def __init__(self, source: ReadSource, next_position: Callable[[], int | None], budget: PrefetchBudget) -> None:
         self._source = source
         self._next_position = next_position
         self._budget = budget
@@ -191,7 +206,7 @@ class ReadQueue:
         return _Pending(position, future, counted_bytes)
 
     def _counted_bytes(self, position: int) -> int:
-        size_bytes = self._source.listing.size_bytes(position)
+        size_bytes = self._source.size_bytes(position)
         if size_bytes is None:
             size_bytes = self._source.largest_bytes
         return self._budget.bytes // 16 if size_bytes is None else size_bytes

@@ -21,7 +21,7 @@ from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
 from torchbucket.store.shared import shared_store
 from torchbucket.uri import Address, ObjectURI, key_bytes
 
-__all__ = ["ObjectSource"]
+__all__ = ["ObjectSource", "nothing_found"]
 
 _SHARED_LISTING_BYTES: Final = 1 << 20  # below that a copy is as good as a mapping with its open file
 _DIGESTED_NAMES: Final = 4096  # takes some 10 ms, however large the data set is
@@ -102,8 +102,7 @@ class ObjectSource:
             store, location.key, select=None if select is None else counted, versions=versions or pinned
         )
         if not listing and not allow_empty:
-            nothing = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')"
-            raise _nothing_found(str(location), nothing, seen)
+            raise nothing_found(str(location), seen)
         return cls(_root_of(location), config, listing, prefix=location.key, pinned=pinned, store=store)
 
     @classmethod
@@ -125,7 +124,7 @@ class ObjectSource:
         manifest = Manifest.read(uri, config=manifest_config or config)
         listing = manifest.listing if select is None else selected(manifest.listing, select)
         if not listing and not allow_empty:
-            raise _nothing_found(str(uri), "the manifest lists no object", len(manifest.listing))
+            raise nothing_found(str(uri), len(manifest.listing), otherwise="the manifest lists no object")
         return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned)
 
     @classmethod
@@ -172,6 +171,10 @@ class ObjectSource:
     def uri(self, position: int) -> str:
         """The address of the object at a position of the listing."""
         return self._base + self.listing.keys[position]
+
+    def size_bytes(self, position: int) -> int | None:
+        """The size of the object at a position of the listing; None where it is not known."""
+        return self.listing.size_bytes(position)
 
     def names_digest(self) -> str:
         """A short digest of the names, by which a state finds that it belongs to other objects.
@@ -242,8 +245,14 @@ class ObjectSource:
             self.listing = self._shared.opened()
 
 
-def _nothing_found(uri: str, nothing: str, seen: int) -> NotFoundError:
-    found = f"select kept none of the {seen} objects under it" if seen else nothing
+def nothing_found(
+    uri: str,
+    seen: int,
+    *,
+    otherwise: str = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')",
+) -> NotFoundError:
+    """The error for a data set of nothing: ``select`` kept none of those seen, or there were none."""
+    found = f"select kept none of the {seen} objects under it" if seen else otherwise
     return NotFoundError(
         f"list {uri}: {found}. Correct the prefix, or pass allow_empty=True if that may be", operation="list", uri=uri
     )

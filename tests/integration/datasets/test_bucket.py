@@ -7,11 +7,12 @@ import logging
 import uuid
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
-from torchbucket import IterableDataset, MapDataset, NotFoundError, ObjectChangedError, StoreConfig
+from torchbucket import IterableDataset, MapDataset, NotFoundError, ObjectChangedError, PrefixStream, StoreConfig
 from torchbucket.store import open_store
 
 KINDS = pytest.mark.parametrize("kind", [MapDataset, IterableDataset])
@@ -120,6 +121,21 @@ def test_one_listing_and_one_request_an_object(testbed):
         assert [len(sample) for sample in dataset.__getitems__(range(40))] == [1000] * 40
     counts = testbed.counts()["requests"]
     assert sum(counts.values()) == 1 + 80, counts
+
+
+def test_a_stream_that_lists_while_it_reads_asks_for_pages_as_it_goes(testbed):
+    config = replace(counted_config(testbed.s3_endpoint), list_page_size=10)
+    uri = filled(config, {f"{index:02}": bytes([index]) for index in range(95)})
+    testbed.reset_counts()
+    samples = iter(PrefixStream.from_prefix(uri, config=config, prefetch_objects=3))
+    lists = lambda: testbed.counts()["requests"].get("list_objects_v2", 0)  # noqa: E731
+    assert next(samples) == bytes([0])
+    assert 1 <= lists() <= 2, testbed.counts()
+    assert [next(samples) for _ in range(40)] == [bytes([index]) for index in range(1, 41)]
+    assert 5 <= lists() <= 6
+    assert len(list(samples)) == 95 - 41
+    assert lists() == 10
+    assert sum(testbed.counts()["requests"].values()) == 10 + 95
 
 
 def test_a_member_of_a_large_archive_costs_a_few_ranges(testbed):
