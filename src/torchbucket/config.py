@@ -29,6 +29,10 @@ def _wrong(config: object, name: str, accepted: str, value: object) -> ConfigErr
     return ConfigError(f"{type(config).__name__}.{name} must be {accepted}; got {value!r}")
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != "" and value.isprintable()
+
+
 def _check_int(config: object, name: str, least: int, most: int) -> None:
     value = getattr(config, name)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -160,19 +164,13 @@ class StoreConfig:
     ca_bundle: str | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "region",
-            "endpoint",
-            "profile",
-            "sse",
-            "sse_kms_key_id",
-            "user_project",
-            "kms_key_name",
-            "ca_bundle",
-        ):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value or not value.isprintable()):
-                raise _wrong(self, name, "None or a text of printable characters", value)
+        for name in ("region", "endpoint", "sse", "sse_kms_key_id", "user_project", "kms_key_name"):
+            value = getattr(self, name)  # Becomes a part of addresses and headers.
+            if value is not None and not (_is_text(value) and value.isascii()):
+                raise _wrong(self, name, "None or a text of printable ASCII characters", value)
+        for name in ("profile", "ca_bundle"):
+            if getattr(self, name) is not None and not _is_text(getattr(self, name)):
+                raise _wrong(self, name, "None or a text of printable characters", getattr(self, name))
         for name in ("anonymous", "requester_pays", "verify_checksums"):
             if not isinstance(getattr(self, name), bool):
                 raise _wrong(self, name, "True or False", getattr(self, name))

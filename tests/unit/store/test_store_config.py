@@ -11,6 +11,8 @@ from torchbucket.errors import ConfigError
 WRONG = [
     ("region", ""),
     ("region", 3),
+    ("region", "é"),
+    ("endpoint", "https://é.example"),
     ("profile", "line\nfeed"),
     ("endpoint", "localhost:9000"),
     ("endpoint", "ftp://host"),

@@ -1,5 +1,6 @@
 """A provider's protocol for one bucket: what it can do, and the operations that the rest of the store is made of."""
 
+# ruff: noqa: ARG002  # what a provider has no request for is refused, whatever it is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -153,13 +154,7 @@ class Dialect(ABC):
         )
 
     def copy_part(
-        self,
-        source: ObjectInfo,  # noqa: ARG002  # refused, whatever it is
-        target_key: str,
-        upload_id: str,  # noqa: ARG002  # likewise
-        number: int,  # noqa: ARG002  # likewise
-        start: int,  # noqa: ARG002  # likewise
-        stop: int,  # noqa: ARG002  # likewise
+        self, source: ObjectInfo, target_key: str, upload_id: str, number: int, start: int, stop: int
     ) -> Operation[UploadedPart]:
         """Have the server take one part from another object; only a provider whose copies have a bound needs it."""
         raise self.unsupported("copy_part", target_key, "makes no part of an upload from another object")
@@ -174,11 +169,7 @@ class Dialect(ABC):
         """
 
     def compose_objects(
-        self,
-        sources: Sequence[ObjectInfo],  # noqa: ARG002  # refused, whatever they are
-        target_key: str,
-        *,
-        condition: Condition | None,  # noqa: ARG002  # likewise
+        self, sources: Sequence[ObjectInfo], target_key: str, *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
         """Join from 1 to ``most_sources`` objects, each pinned to its version, into one."""
         raise self.unsupported("compose_object", target_key, "joins no objects into one")
