@@ -46,7 +46,7 @@ def check_fetch(fetch: Fetch) -> Fetch:
 def check_source(fetch: Fetch, source: ObjectSource) -> None:
     """Raise ``ConfigError`` or ``UnsupportedError`` unless the objects can be read in this way."""
     if isinstance(fetch, Compose):
-        check_compose(fetch, source)
+        check_compose(source)
 
 
 def needs_versions(fetch: Fetch) -> bool:

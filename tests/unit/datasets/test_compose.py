@@ -28,6 +28,7 @@ from torchbucket.listing import Listing, Manifest
 from torchbucket.listing.versions import VersionColumn
 from torchbucket.store import ObjectData, ObjectInfo, Read, open_store
 from torchbucket.store.memory import MemoryStore
+from torchbucket.store.temporary_names import temporary_key
 from torchbucket.uri import ObjectURI
 
 BODIES = {f"small/{number:03}": bytes([number]) * (number * 13 % 90) for number in range(100)}
@@ -260,13 +261,17 @@ def test_what_cannot_be_composed_is_refused_at_construction(store, tmp_path):
         MapDataset.from_manifest(str(tmp_path / "m.parquet"), fetch=Compose())
     with pytest.raises(UnsupportedError, match=r"s3://bucket joins no objects .* fetch='whole'"):
         IterableDataset.from_objects(["s3://bucket/key"], fetch=Compose())
-    for prefix in ("", "torch", TEMPORARIES):
-        store.write(f"{prefix}x", b"")
-        with pytest.raises(ConfigError, match=r"own prefix '.*' lists them"):
-            MapDataset.from_prefix(f"{store.uri}/{prefix}", fetch=Compose())
-    store.write("scratch/set/1", b"1")
-    with pytest.raises(ConfigError, match=r"lies under that of the temporary objects, 'scratch/'"):
-        MapDataset.from_prefix(f"{store.uri}/scratch/set/", fetch=Compose(prefix="scratch/"))
+
+
+@pytest.mark.parametrize("prefix", ["", "torch", TEMPORARIES])
+def test_a_data_set_may_lie_where_the_temporary_objects_are(store, prefix):
+    for name in ("x1", "x2"):
+        store.write(f"{prefix}{name}", name.encode())
+    left_behind = temporary_key(f"{TEMPORARIES}0")
+    store.write(left_behind, b"of a process that was killed")
+    dataset = MapDataset.from_prefix(f"{store.uri}/{prefix}", select=lambda info: "x" in info.key, fetch=Compose())
+    assert dataset.__getitems__(list(range(len(dataset)))) == [b"x1", b"x2"]
+    assert left(store) == sorted([left_behind, *(f"{prefix}{name}" for name in ("x1", "x2") if prefix == TEMPORARIES)])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.errors import ConfigError, UnsupportedError
 
@@ -13,12 +12,12 @@ __all__ = ["check_compose"]
 _SCHEMES: Final = ("gs", "memory")
 
 
-def check_compose(compose: Compose, source: ObjectSource) -> None:
-    """Refuse a data set whose objects cannot be composed, or whose prefix would list the temporary objects.
+def check_compose(source: ObjectSource) -> None:
+    """Refuse a data set whose objects cannot be composed.
 
     Raises:
         UnsupportedError: the store has no request that joins objects.
-        ConfigError: sizes and versions are not known, or the prefixes overlap.
+        ConfigError: sizes and versions are not known.
     """
     root = source.root.root
     if source.root.scheme not in _SCHEMES:
@@ -34,15 +33,4 @@ def check_compose(compose: Compose, source: ObjectSource) -> None:
         raise ConfigError(
             "fetch=Compose(…) takes a joined object apart by its parts' sizes, and pins them to their versions, so it "
             "needs both: use from_prefix, or a manifest with versions; or fetch='whole'"
-        )
-    if source.prefix is not None and compose.prefix.startswith(source.prefix):
-        raise ConfigError(
-            f"fetch=Compose(…) would put temporary objects under {compose.prefix!r} in {root}, where the data set's "
-            f"own prefix {source.prefix!r} lists them. Give Compose(prefix=…) one that does not begin with the data "
-            "set's, or a data set of a narrower prefix; or use fetch='whole'"
-        )
-    if source.prefix is not None and source.prefix.startswith(compose.prefix):
-        raise ConfigError(
-            f"the data set's prefix {source.prefix!r} lies under that of the temporary objects, {compose.prefix!r}: "
-            "choose another one, Compose(prefix=…)"
         )

@@ -33,8 +33,8 @@ class Compose:
             request; more take a request and a temporary object for each further 31.
         requests_in_flight: how many requests to join, or to remove, are under way at once, in each iterator. *Source*:
             8 of 32 objects, each taking 50 ms, are 5,000 objects a second.
-        prefix: what the temporary objects' names begin with, in the data set's bucket; ends with a slash. It must lie
-            apart from the data set's own prefix, which would list them else.
+        prefix: what the temporary objects' names begin with, in the data set's bucket; ends with a slash. Data sets
+            leave temporary objects out, so it may lie under their own prefix; other programs would list them there.
 
     Raises:
         ConfigError: a setting is wrong.

@@ -92,14 +92,11 @@ def s3_failure(operation: str, uri: str, bucket_uri: str, answer: Answer, access
     right_region = fields.get("Region") or answer.headers.get("x-amz-bucket-region")
     if code in _REGION or status in (301, 302, 307, 308) or (status == 400 and right_region not in (None, region)):
         if right_region is not None and access.follow(right_region):
-            return Again(
-                error(StoreError, f"the bucket's region is {shown(right_region)!r}, where it is asked for now")
-            )
+            return Again(error(StoreError, f"the bucket's region is {right_region!r}, where it is asked for now"))
         advice = "the bucket is reached by another region or endpoint"
         if right_region is not None and right_region != region:
-            advice = (
-                f"the bucket's region is {right_region!r}, not {region!r}; set StoreConfig(region={right_region!r})"
-            )
+            named = repr(shown(right_region))
+            advice = f"the bucket's region is {named}, not {region!r}; set StoreConfig(region={named})"
         elif fields.get("Endpoint"):
             advice += f"; the server names {shown(fields['Endpoint'])}"
         return error(StoreError, advice)
