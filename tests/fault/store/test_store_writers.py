@@ -6,6 +6,7 @@ import logging
 import pickle
 import random
 import threading
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -274,6 +275,21 @@ def test_the_exit_aborts_every_open_writer_whatever_one_meets(server: ScriptedS3
     assert server.count("abort_upload") == 3
     assert len(server.uploads) == 1
     assert all(writer.closed for writer in writers)
+
+
+def test_a_forgotten_writer_aborts_at_once_though_parts_are_on_their_way(server: ScriptedS3, opened: Opened) -> None:
+    answered = threading.Event()
+    server.faults["upload_part"].append(Fault(until=answered))
+    store = opened()
+    writer = store.open_writer("k")
+    writer.write(CONTENT)
+    gone = weakref.ref(writer)
+    del writer
+    assert gone() is None
+    answered.set()
+    store.close()
+    assert server.uploads == {}
+    assert (writers_memory.taken_bytes, writers_memory.lent_bytes) == (0, 0)
 
 
 def test_pickle_writes_to_a_writer(server: ScriptedS3, opened: Opened) -> None:

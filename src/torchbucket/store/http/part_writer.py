@@ -13,7 +13,7 @@ from torchbucket.errors import StoreError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import Algorithm, Checksum
 from torchbucket.store.http.dialect import Dialect
-from torchbucket.store.http.memory_budget import CHUNK_BYTES, writers_memory
+from torchbucket.store.http.memory_budget import CHUNK_BYTES, MemoryShare, writers_memory
 from torchbucket.store.http.part_upload import PartUpload
 from torchbucket.store.http.whole_write import part_bytes_of
 from torchbucket.store.protocol import ObjectInfo
@@ -141,7 +141,8 @@ class PartWriter(BaseWriter):
         """Hand the part to the upload; its memory comes back when it has arrived or failed."""
         part, self._part = self._part, _Part(self._dialect.upload_sum)
         self._sent_bytes += part.size_bytes
-        body, checksum, give_back = part.body(), part.checksum(), partial(self._give_back, part, sent=True)
+        # Nothing of a part on its way leads back to the writer: one that is forgotten is collected at once, and aborts.
+        body, checksum, give_back = part.body(), part.checksum(), partial(part.give_back, self._share, sent=True)
         self._share.sent(part.chunks)
         try:
             self._upload.send(body, checksum, give_back)
@@ -179,12 +180,8 @@ class PartWriter(BaseWriter):
         self._release()
         return aborts
 
-    def _give_back(self, part: _Part, *, sent: bool = False) -> None:
-        chunks, part.chunks = part.chunks, []
-        self._share.give_back(chunks, sent=sent)
-
     def _release(self) -> None:
-        self._give_back(self._part)
+        self._part.give_back(self._share)
         self._share.close()
         _open_writers.pop(id(self), None)
 
@@ -237,6 +234,11 @@ class _Part:
         """Their checksum."""
         self._sum()
         return Checksum(self._algorithm, self._value)
+
+    def give_back(self, share: MemoryShare, *, sent: bool = False) -> None:
+        """Give the memory back; ``sent`` if it was on its way. A second call has nothing to give."""
+        chunks, self.chunks = self.chunks, []
+        share.give_back(chunks, sent=sent)
 
 
 def abort_open_writers() -> None:
