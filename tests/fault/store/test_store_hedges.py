@@ -80,7 +80,7 @@ def late(key: str, seconds: float = LATE_S, **rule: object) -> dict[str, object]
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + 50
     while not condition():
         assert time.monotonic() < deadline_s, "what was waited for did not happen"
         time.sleep(0.01)
@@ -93,10 +93,9 @@ def test_a_late_read_is_asked_for_again(
     store = opened()
     testbed.set_faults([late("k03"), late("k17"), late("k3?")])
     read_all(store, into=into)
-    asked = Counter(request.key for request in testbed.requests())
-    # A busy machine may make others late as well.
-    assert {key for key, count in asked.items() if count > 1} >= {"k03", "k17", "k30"}
     store.close()
+    # A busy machine may make others late as well.
+    assert {record.key for record in records if record.hedge} >= {"k03", "k17", "k30"}
     first_cut = {record.key for record in records if record.cut and not record.hedge}
     assert first_cut >= {"k03", "k17", "k30"}
     assert all(record.error is None for record in records)
@@ -122,18 +121,23 @@ def test_more_late_reads_than_the_account_allows_at_once_wait_their_turn(
     store = opened()
     testbed.set_faults([late(key) for key in KEYS[:12]])
     futures = [store.submit_read(Read(key=key, size_bytes=SIZE)) for key in KEYS[:12]]
-    until(lambda: sum(future.done() for future in futures) >= 8)
-    read_all(store)
-    read_all(store)  # What is answered in time earns the requests that the others lack.
-    read_all(store)
+
+    def earned() -> bool:
+        read_all(store)  # What is answered in time earns the requests that some lack.
+        return all(future.done() for future in futures)
+
+    until(earned)
     assert [future.result(30).data for future in futures] == [CONTENT[key] for key in KEYS[:12]]
 
 
-def test_without_a_share_nothing_is_asked_twice(testbed: RunningTestbed, opened: Opened) -> None:
+def test_without_a_share_nothing_is_asked_twice(
+    testbed: RunningTestbed, opened: Opened, records: list[RequestRecord]
+) -> None:
     store = opened(hedge_share=0)
     testbed.set_faults([late("k03", 1.0)])
     read_all(store)
-    assert len(testbed.requests()) == 40
+    store.close()
+    assert sorted(record.key for record in records) == KEYS
 
 
 def test_second_requests_end_with_the_budget(
