@@ -45,7 +45,7 @@ def test_no_representation_of_a_request_shows_what_signs_it(
     s3: S3Dialect, gs: GcsDialect, caplog: pytest.LogCaptureFixture
 ) -> None:
     for dialect in (s3, gs):
-        request = dialect.get_request("k", start=0, stop=5, version="7")
+        request = dialect.requests.get_request("k", start=0, stop=5, version="7")
         assert any(TOKEN in line for line in request.headers)
         call = Call("get_object", "k", "x://bucket/k", lambda request=request: request, lambda answer: None)
         attempt = Attempt(call, request)
@@ -63,9 +63,9 @@ def test_a_version_from_outside_is_no_header_of_its_own(s3: S3Dialect, gs: GcsDi
     source = ObjectInfo(key="k", size_bytes=1, version=text)
     for dialect in (s3, gs):
         with pytest.raises(ConfigError):
-            dialect.get_request("k", start=0, stop=1, version=text)
+            dialect.requests.get_request("k", start=0, stop=1, version=text)
         with pytest.raises(ConfigError):
-            dialect.head_request("k", version=text)
+            dialect.requests.head_request("k", version=text)
     with pytest.raises(ConfigError, match="x-amz-copy-source-if-match"):
         s3.requests.copy_request(source, "t")
     with pytest.raises(ConfigError, match="generation"):

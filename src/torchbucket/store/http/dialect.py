@@ -59,16 +59,6 @@ class Dialect(ABC):
         """The checksum that is sent with what is written."""
         return self.answers.upload_sum
 
-    @property
-    def verifies(self) -> bool:
-        """Whether what is read is to be compared with the object's checksum."""
-        return self.answers.verifies
-
-    @property
-    def ranges_tell_checksum(self) -> bool:
-        """Whether the answer to a range has the checksum of the whole object, as that to the whole has."""
-        return self.answers.ranges_tell_checksum
-
     def prepare(self) -> None:
         """Find credentials and endpoint, on the caller's thread, since that may ask the network."""
         self.requests.prepare()
@@ -80,26 +70,6 @@ class Dialect(ABC):
     def address(self, key: str) -> str:
         """The object's address for messages."""
         return self.answers.address(key)
-
-    def get_request(self, key: str, *, start: int | None, stop: int | None, version: str | None) -> Request:
-        """Ask for the bytes ``[start, stop)``, or with ``start`` None for all; of that version only, if any."""
-        return self.requests.get_request(key, start=start, stop=stop, version=version)
-
-    def head_request(self, key: str, *, version: str | None = None, checksums: bool = False) -> Request:
-        """Ask for an object's description, and for its checksum where that is not told anyway."""
-        return self.requests.head_request(key, version=version, checksums=checksums)
-
-    def checksum(self, answer: Answer) -> Checksum | None:
-        """The checksum of the whole object that the answer to a read or HEAD tells; None where it tells none."""
-        return self.answers.checksum(answer)
-
-    def info(self, key: str, answer: Answer, size_bytes: int) -> ObjectInfo:
-        """Read an object's description from the headers of an answer."""
-        return self.answers.info(key, answer, size_bytes)
-
-    def failure(self, operation: str, key: str, answer: Answer) -> Exception:
-        """What an answer other than success means: ``Again`` around the error, or the error to give up with."""
-        return self.answers.failure(operation, key, answer)
 
     @abstractmethod
     def head_object(self, key: str) -> Operation[ObjectInfo]:
@@ -195,7 +165,7 @@ class Dialect(ABC):
         def judge(answer: Answer) -> None:
             if answer.status in (200, 204):
                 return
-            failure = self.failure(name, key, answer)
+            failure = self.answers.failure(name, key, answer)
             if not is_gone(failure):
                 raise failure
 

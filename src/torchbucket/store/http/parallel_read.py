@@ -73,7 +73,7 @@ class ParallelRead(Generic[T]):
         self._checksum: Checksum | None = None
         self._sums: PartSums | None = None
         # Whether the checksum is to be asked for, because ranges do not tell it.
-        self._ask = dialect.verifies and not dialect.ranges_tell_checksum
+        self._ask = dialect.answers.verifies and not dialect.answers.ranges_tell_checksum
         self._future = _ParallelFuture(self)
 
     def begin(self) -> Future[T]:
@@ -97,7 +97,7 @@ class ParallelRead(Generic[T]):
 
     def _fetch_all(self, parts: Sequence[Part], *, size_bytes: int | None, present: int = 0) -> None:
         """Fetch the parts, but for the first ``present`` of them; ``size_bytes`` is the object's, where it is known."""
-        if self._dialect.verifies and size_bytes and _is_whole(parts, size_bytes):
+        if self._dialect.answers.verifies and size_bytes and _is_whole(parts, size_bytes):
             self._sums = PartSums(parts, self._most_fetches)
         self._fetch(parts[present:])
 

@@ -81,15 +81,15 @@ class ChecksumQuery(Operation[tuple[ObjectInfo, Checksum | None]]):
 
     def build(self) -> Request:
         """Ask by HEAD."""
-        return self._dialect.head_request(self.key, version=self._version, checksums=True)
+        return self._dialect.requests.head_request(self.key, version=self._version, checksums=True)
 
     def finish(self, lines: list[bytes]) -> tuple[ObjectInfo, Checksum | None]:
         """Read the answer's headers."""
         answer = Answer(lines)
         if answer.status == 200:
             info = self._dialect.answers.described(self.name, self.key, answer)
-            return info, self._dialect.checksum(answer)
-        failure = self._dialect.failure(self.name, self.key, answer)
+            return info, self._dialect.answers.checksum(answer)
+        failure = self._dialect.answers.failure(self.name, self.key, answer)
         if isinstance(failure, PreconditionFailedError | NotFoundError) and self._version is not None:
             raise ObjectChangedError(
                 f"{self.name} {self.uri}: the object no longer has the version {self._version}: it was overwritten or "

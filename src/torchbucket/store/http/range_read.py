@@ -86,10 +86,10 @@ class RangeRead(HedgedOperation[ObjectData]):
     def build(self) -> Request:
         """Ask for what is still missing; a range that holds no bytes only has the object described."""
         if self._describe_only:
-            return self._dialect.head_request(self.key, version=self.version)
+            return self._dialect.requests.head_request(self.key, version=self.version)
         whole = self._whole and not self._received
         start = None if whole else self._read.start + self._received
-        return self._dialect.get_request(self.key, start=start, stop=self._stop, version=self.version)
+        return self._dialect.requests.get_request(self.key, start=start, stop=self._stop, version=self.version)
 
     def sink(self, lines: list[bytes]) -> Sink:
         """Put each chunk where it belongs, once the headers are seen to fit."""
@@ -182,7 +182,7 @@ class RangeRead(HedgedOperation[ObjectData]):
             if match is None or int(match[1]) != position:
                 raise self._unusable(answer)
             first = position
-            info = self._dialect.info(self.key, answer, int(match[3]))
+            info = self._dialect.answers.info(self.key, answer, int(match[3]))
         else:
             info = self._dialect.answers.described(self.name, self.key, answer)
         self._check(info)
@@ -194,7 +194,7 @@ class RangeRead(HedgedOperation[ObjectData]):
             into = self._read.into
             self._body = new_body(self._length) if into is None else FlatBody(first_bytes(into, self._length))
         self._skip = position - first
-        checksum = self._dialect.checksum(answer)
+        checksum = self._dialect.answers.checksum(answer)
         if checksum is not None:
             self._checksum = checksum
             if self._learn is not None:
@@ -236,7 +236,7 @@ class RangeRead(HedgedOperation[ObjectData]):
                     return self._changed(answer)
                 self._describe_only = True
                 return Onward()
-        failure = self._dialect.failure(self.name, self.key, answer)
+        failure = self._dialect.answers.failure(self.name, self.key, answer)
         if isinstance(failure, PreconditionFailedError) or (isinstance(failure, NotFoundError) and self._pinned_here):
             return self._changed(answer)
         return failure
