@@ -14,10 +14,10 @@ from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.resume import state_after
 from torchbucket.datasets.epochs.sharding import Shard, check_even
 from torchbucket.datasets.epochs.state import EpochState, StateDict
+from torchbucket.datasets.object_iterator import ObjectIterator
 from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import check_source, needs_versions
 from torchbucket.datasets.resumable import ResumableDataset
-from torchbucket.datasets.samples import Samples
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import read_bytes
@@ -227,8 +227,8 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
         shares = [len(shard.places(self._plan.count, self._plan.even)) for shard in shards]
         return batches_of(shares, batch_size, drop_last=drop_last)
 
-    def _reader(self, shard: Shard, state: EpochState, begun: ClockedPass) -> Samples[T_co]:
-        return Samples(self._source, self._transform, self._settings, shard, state, self._clock, begun)
+    def _reader(self, shard: Shard, state: EpochState, begun: ClockedPass) -> ObjectIterator[T_co]:
+        return ObjectIterator(self._source, self._transform, self._settings, shard, state, self._clock, begun)
 
     def __repr__(self) -> str:
         return f"IterableDataset({len(self._source.listing)} objects in {self._source.root})"

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 from torch.utils.data import IterableDataset as TorchIterableDataset
 from torch.utils.data import get_worker_info
 
+from torchbucket.datasets.closing_iterator import ClosingIterator
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.outer_sharding import rank_under_outer_sharding
 from torchbucket.datasets.epochs.sharding import Rank, Shard
 from torchbucket.datasets.epochs.state import StateDict
-from torchbucket.datasets.handle import SampleIterator
-from torchbucket.datasets.share_iterator import ReaderState, ShareIterator
+from torchbucket.datasets.resumable_iterator import ReaderState, ResumableIterator
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.errors import ConfigError
 from torchbucket.listing import KeyColumn, Listing
@@ -58,10 +58,10 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         self._inherited_rank: Rank | None = None
         self._loaded: S | None = None  # applies while the clock says so
         self._workers_own: S | None = None  # what the next iterator of this worker takes up
-        self._latest: ShareIterator[T_co, S] | None = None
+        self._latest: ResumableIterator[T_co, S] | None = None
 
     @abstractmethod
-    def _reader(self, shard: Shard, state: S, begun: ClockedPass) -> ShareIterator[T_co, S]:
+    def _reader(self, shard: Shard, state: S, begun: ClockedPass) -> ResumableIterator[T_co, S]:
         """Make the iterator of one reader's share."""
 
     @property
@@ -139,7 +139,7 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         if own is not None:
             reader.take_up(own)
         self._latest = reader
-        return SampleIterator(reader)
+        return ClosingIterator(reader)
 
     def _shard(self) -> Shard:
         if not self._sharding:

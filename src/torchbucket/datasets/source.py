@@ -79,10 +79,13 @@ class ObjectSource:
         *,
         select: Callable[[ObjectInfo], bool] | None,
         allow_empty: bool,
+        none_selected: str | None = None,
         versions: bool = False,
         pinned: bool = False,
     ) -> ObjectSource:
         """List a prefix, now and in this process; ``versions`` or ``pinned`` keep the objects' versions as well.
+
+        ``none_selected`` says in the error what ``select`` looked for in vain, in ``{seen}`` objects.
 
         Raises:
             NotFoundError: nothing is under the prefix, or ``select`` kept nothing, and ``allow_empty`` is False.
@@ -102,7 +105,7 @@ class ObjectSource:
             store, location.key, select=None if select is None else counted, versions=versions or pinned
         )
         if not listing and not allow_empty:
-            raise nothing_found(str(location), seen)
+            raise nothing_found(str(location), seen, none_selected=none_selected)
         return cls(_root_of(location), config, listing, prefix=location.key, pinned=pinned, store=store)
 
     @classmethod
@@ -114,9 +117,10 @@ class ObjectSource:
         manifest_config: StoreConfig | None,
         select: Callable[[ObjectInfo], bool] | None,
         allow_empty: bool,
+        none_selected: str | None = None,
         pinned: bool,
     ) -> ObjectSource:
-        """Take the objects that a manifest lists, where it says they are.
+        """Take the objects that a manifest lists, where it says they are; ``none_selected`` as of ``under_prefix``.
 
         Raises:
             NotFoundError: no manifest, or nothing in it, or ``select`` kept nothing, and ``allow_empty`` is False.
@@ -124,7 +128,9 @@ class ObjectSource:
         manifest = Manifest.read(uri, config=manifest_config or config)
         listing = manifest.listing if select is None else selected(manifest.listing, select)
         if not listing and not allow_empty:
-            raise nothing_found(str(uri), len(manifest.listing), otherwise="the manifest lists no object")
+            raise nothing_found(
+                str(uri), len(manifest.listing), none_selected=none_selected, otherwise="the manifest lists no object"
+            )
         return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned)
 
     @classmethod
@@ -249,10 +255,13 @@ def nothing_found(
     uri: str,
     seen: int,
     *,
+    none_selected: str | None = None,
     otherwise: str = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')",
 ) -> NotFoundError:
     """The error for a data set of nothing: ``select`` kept none of those seen, or there were none."""
-    found = f"select kept none of the {seen} objects under it" if seen else otherwise
+    found = (
+        (none_selected or "select kept none of the {seen} objects under it").format(seen=seen) if seen else otherwise
+    )
     return NotFoundError(
         f"list {uri}: {found}. Correct the prefix, or pass allow_empty=True if that may be", operation="list", uri=uri
     )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torchbucket import TarDataset, merge_states
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.sharding import Rank, Shard
-from torchbucket.datasets.tar.samples import TarSamples
+from torchbucket.datasets.tar.iterator import TarIterator
 from torchbucket.datasets.tar.state import TarState
 from torchbucket.store import open_store
 
@@ -125,10 +125,10 @@ def test_what_tarfile_wrote_comes_back_and_goes_on_from_anywhere(shards, options
         assert next(following) == samples[position]
 
 
-def reader(shard: Shard, state: TarState, source: TarDataset[Any]) -> TarSamples[Any]:
+def reader(shard: Shard, state: TarState, source: TarDataset[Any]) -> TarIterator[Any]:
     clock = EpochClock()
     begun = ClockedPass(epoch=0, resuming=False)
-    return TarSamples(source._source, source._transform, source._settings, shard, state, clock, begun)
+    return TarIterator(source._source, source._transform, source._settings, shard, state, clock, begun)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

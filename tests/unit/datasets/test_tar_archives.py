@@ -11,7 +11,7 @@ import tarfile
 import pytest
 from tar_shards import entry
 
-from torchbucket import ArchiveError, TarDataset, TarSample
+from torchbucket import ArchiveError, NotFoundError, TarDataset, TarSample
 from torchbucket.store import open_store
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -216,3 +216,13 @@ REFUSED = {
 def test_what_cannot_be_read_is_refused(body, message, fetch):
     with pytest.raises(ArchiveError, match=rf"(?s)^memory://archives/a\.tar\b.*{message}"):
         samples(body, fetch=fetch)
+
+
+def test_a_prefix_of_compressed_shards_alone_says_what_to_do():
+    store = open_store("memory://compressed-only")
+    for number in range(2):
+        store.write(f"train/{number}.tar.gz", gzip.compress(b"anything"))
+    with pytest.raises(NotFoundError, match=r"none of the 2 objects under it .* ends with \.tar\. .*decompress them"):
+        TarDataset.from_prefix("memory://compressed-only/train/")
+    with pytest.raises(NotFoundError, match="select kept none of the 2 objects"):
+        TarDataset.from_prefix("memory://compressed-only/train/", select=lambda info: False)

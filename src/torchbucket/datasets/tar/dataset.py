@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from typing_extensions import TypeVar
 
@@ -15,15 +15,20 @@ from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.settings import Select
 from torchbucket.datasets.source import ObjectSource
+from torchbucket.datasets.tar.iterator import TarIterator
 from torchbucket.datasets.tar.names import expand_braces
 from torchbucket.datasets.tar.sample import TarSample, sample_dict
-from torchbucket.datasets.tar.samples import TarSamples
 from torchbucket.datasets.tar.settings import TarOptions, TarSettings
 from torchbucket.datasets.tar.state import TarState
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.uri import Address
 
 __all__ = ["TarDataset"]
+
+_NO_SHARD: Final = (
+    "none of the {seen} objects under it has a name that ends with .tar. Compressed shards (.tar.gz, .tgz) cannot be "
+    "read in ranges: decompress them. Shards with other names are found by select"
+)
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=dict[str, str | bytes])
@@ -95,6 +100,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
             uri,
             settings.config,
             select=select or _is_tar,
+            none_selected=None if select else _NO_SHARD,
             allow_empty=allow_empty,
             pinned=settings.pin_versions,
         )
@@ -157,13 +163,14 @@ class TarDataset(ResumableDataset[T_co, TarState]):
             settings.config,
             manifest_config=manifest_config,
             select=select or _is_tar,
+            none_selected=None if select else _NO_SHARD,
             allow_empty=allow_empty,
             pinned=settings.pin_versions,
         )
         return cls(source, transform, settings)
 
-    def _reader(self, shard: Shard, state: TarState, begun: ClockedPass) -> TarSamples[T_co]:
-        return TarSamples(self._source, self._transform, self._settings, shard, state, self._clock, begun)
+    def _reader(self, shard: Shard, state: TarState, begun: ClockedPass) -> TarIterator[T_co]:
+        return TarIterator(self._source, self._transform, self._settings, shard, state, self._clock, begun)
 
     def __repr__(self) -> str:
         return f"TarDataset({len(self._source.listing)} shards in {self._source.root})"

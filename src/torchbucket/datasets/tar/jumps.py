@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from typing import Final
 
 from torchbucket.datasets.source import ObjectSource
-from torchbucket.datasets.tar.held import MissingBytesError
 from torchbucket.datasets.tar.pinned import PinnedShard
+from torchbucket.datasets.tar.received import MissingBytesError
 from torchbucket.datasets.tar.sample import Place, TarSample
 from torchbucket.datasets.tar.scan import ShardScan
 from torchbucket.store.protocol import ObjectData

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple, NoReturn
 
 from torchbucket.datasets.tar.header import BLOCK_BYTES, padded, parse_header, parse_records, text_of
-from torchbucket.datasets.tar.held import HeldBytes
+from torchbucket.datasets.tar.received import ReceivedBytes
 from torchbucket.datasets.tar.sample import Place, TarSample
 from torchbucket.errors import ArchiveError
 
@@ -50,7 +50,7 @@ class ShardScan:
 
     def __init__(self, uri: str, place: Place, *, size_bytes: int, extensions: Collection[str] | None) -> None:
         self.version: str | None = place.version
-        self._held = HeldBytes()
+        self._received = ReceivedBytes()
         self._uri = uri
         self._shard = place.shard
         self._stop = place.stop
@@ -65,7 +65,7 @@ class ShardScan:
     def add(self, start: int, data: bytes | bytearray | memoryview, version: str | None) -> None:
         """Take in the bytes from ``start`` on, of the shard's version that is given."""
         self.version = version
-        self._held.add(start, data)
+        self._received.add(start, data)
 
     def step(self) -> TarSample | None:
         """The next sample; None at the shard's end.
@@ -98,7 +98,7 @@ class ShardScan:
                 # Before a sample: nobody will ask for it again.
                 start = self._position = member.stop
                 self._members.clear()
-                self._held.drop_before(start)
+                self._received.drop_before(start)
             elif member.key:
                 if key and member.key != key:
                     break
@@ -116,7 +116,7 @@ class ShardScan:
         self._position = offset
         self._members = {offset: member} if member is not None else {}
         self._contents.clear()
-        self._held.drop_before(offset)
+        self._received.drop_before(offset)
         place = Place(self._shard, start, offset, self.version)
         sample = TarSample(key, self._uri, fields, place) if fields else None
         return sample, offset if member is None else None
@@ -124,7 +124,7 @@ class ShardScan:
     def _content(self, offset: int, member: _Member) -> bytes | memoryview:
         # Kept while the sample's other members arrive, since it may have been joined of many pieces.
         if offset not in self._contents:
-            self._contents[offset] = self._held.take(member.data_start, member.data_start + member.size_bytes)
+            self._contents[offset] = self._received.take(member.data_start, member.data_start + member.size_bytes)
         return self._contents[offset]
 
     def _member(self, offset: int) -> _Member | None:
@@ -178,7 +178,7 @@ class ShardScan:
     def _block(self, offset: int) -> bytes:
         if offset + BLOCK_BYTES > self._size_bytes:
             self._cut(offset, "where a header or the mark of its end should be is neither")
-        return bytes(self._held.take(offset, offset + BLOCK_BYTES))
+        return bytes(self._received.take(offset, offset + BLOCK_BYTES))
 
     def _extension(self, kind: bytes, data_start: int, size_bytes: int, offset: int) -> bytes:
         if data_start + size_bytes > self._size_bytes:
@@ -189,7 +189,7 @@ class ShardScan:
             self._refuse(
                 offset, f"has an extended header of {size_bytes} bytes; at most {_EXTENDED_BYTES} are supported"
             )
-        return bytes(self._held.take(data_start, data_start + size_bytes))
+        return bytes(self._received.take(data_start, data_start + size_bytes))
 
     def _size(self, records: dict[bytes, bytes], size_bytes: int, offset: int) -> int:
         stated = records.get(b"size")
@@ -209,7 +209,7 @@ class ShardScan:
         """Read what follows the mark of the end: only zeros may, else somebody's samples would be lost."""
         while self._position < self._size_bytes:
             start, stop = self._position, min(self._position + _TAIL_BYTES, self._size_bytes)
-            content = bytes(self._held.take(start, stop)).lstrip(b"\0")
+            content = bytes(self._received.take(start, stop)).lstrip(b"\0")
             if content:
                 self._refuse(
                     stop - len(content),
@@ -217,7 +217,7 @@ class ShardScan:
                     "after another, or it is damaged. Write it as one archive",
                 )
             self._position = stop
-            self._held.drop_before(stop)
+            self._received.drop_before(stop)
 
     def _cut(self, offset: int, what: str) -> NoReturn:
         self._refuse(offset, f"is cut: it has {self._size_bytes} bytes, and {what}. Upload it again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-__all__ = ["HeldBytes", "MissingBytesError"]
+__all__ = ["MissingBytesError", "ReceivedBytes"]
 
 
 class MissingBytesError(Exception):
@@ -16,7 +16,7 @@ class MissingBytesError(Exception):
         self.stop = stop
 
 
-class HeldBytes:
+class ReceivedBytes:
     """Pieces of one object, in ascending order, without overlap; there may be gaps between them."""
 
     __slots__ = ("_starts", "_views")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, TypeVar
 
-from torchbucket.datasets.share_iterator import ShareIterator
+from torchbucket.datasets.resumable_iterator import ResumableIterator
 
-__all__ = ["SampleIterator"]
+__all__ = ["ClosingIterator"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class SampleIterator(Iterator[T_co]):
+class ClosingIterator(Iterator[T_co]):
     """The consumer's hold of an iteration.
 
     A data set keeps its latest iteration, whose state it may be asked for; the consumer has this. When the consumer
@@ -20,29 +20,29 @@ class SampleIterator(Iterator[T_co]):
     dropped, and temporary objects are removed, at once and not with the data set.
 
     Args:
-        samples: the iteration.
+        iteration: what yields.
     """
 
-    def __init__(self, samples: ShareIterator[T_co, Any]) -> None:
-        self._samples = samples
+    def __init__(self, iteration: ResumableIterator[T_co, Any]) -> None:
+        self._iteration = iteration
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T_co:
-        return self._samples.__next__()
+        return self._iteration.__next__()
 
     def state_dict(self) -> dict[str, Any]:
         """How far the iteration got."""
-        return self._samples.state_dict()
+        return self._iteration.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of the same rank and worker among as many."""
-        self._samples.load_state_dict(state)
+        self._iteration.load_state_dict(state)
 
     def close(self) -> None:
         """End the iteration and drop the reads that are under way; closing again is allowed."""
-        self._samples.close()
+        self._iteration.close()
 
     def __del__(self) -> None:
-        self._samples.close()
+        self._iteration.close()

@@ -11,25 +11,25 @@ from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.sharding import Shard
 from torchbucket.datasets.epochs.state import EpochState
 from torchbucket.datasets.prefetch import open_readers
+from torchbucket.datasets.resumable_iterator import ResumableIterator
 from torchbucket.datasets.settings import IterableSettings
-from torchbucket.datasets.share_iterator import ShareIterator
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform
 from torchbucket.files.reader import ObjectReader
 
-__all__ = ["Samples"]
+__all__ = ["ObjectIterator"]
 
 T = TypeVar("T")
 
 
-class Samples(ShareIterator[T, EpochState]):
+class ObjectIterator(ResumableIterator[T, EpochState]):
     """Yields a sample an object.
 
     Args:
         source: the objects.
         transform: makes a sample of an open one.
         settings: how to read.
-        shard: see ``ShareIterator``, as for those that follow.
+        shard: see ``ResumableIterator``, as for those that follow.
         state: where in which epoch it begins.
         clock: is told when the share is read.
         begun: this reader's part in the pass.

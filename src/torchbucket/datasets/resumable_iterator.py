@@ -11,7 +11,7 @@ from torchbucket.datasets.epochs.epoch import Epoch, EpochPlan
 from torchbucket.datasets.epochs.sharding import Shard
 from torchbucket.datasets.epochs.state import StateDict
 
-__all__ = ["ReaderState", "ShareIterator"]
+__all__ = ["ReaderState", "ResumableIterator"]
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class ReaderState(Protocol):
 S = TypeVar("S", bound=ReaderState)
 
 
-class ShareIterator(Iterator[T], Generic[T, S]):
+class ResumableIterator(Iterator[T], Generic[T, S]):
     """Yields the samples of one rank's worker, and resumes at any of them.
 
     A sample that was yielded is consumed; one that is being fetched, or whose ``transform`` failed, is not. After a

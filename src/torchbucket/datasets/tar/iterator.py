@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.sharding import Shard
-from torchbucket.datasets.share_iterator import ShareIterator
+from torchbucket.datasets.resumable_iterator import ResumableIterator
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.tar.jumps import jump_samples
 from torchbucket.datasets.tar.sample import Place, TarSample
@@ -20,19 +20,19 @@ from torchbucket.datasets.tar.state import TarState
 from torchbucket.datasets.tar.stream import stream_samples
 from torchbucket.datasets.transform import apply_transform
 
-__all__ = ["TarSamples"]
+__all__ = ["TarIterator"]
 
 T = TypeVar("T")
 
 
-class TarSamples(ShareIterator[T, TarState]):
+class TarIterator(ResumableIterator[T, TarState]):
     """Yields the samples in a reader's shards; one that waits in the shuffle buffer is not consumed.
 
     Args:
         source: the shards.
         transform: makes of a sample what is yielded.
         settings: how to read.
-        shard: see ``ShareIterator``, as for those that follow.
+        shard: see ``ResumableIterator``, as for those that follow.
         state: where in which epoch it begins.
         clock: is told when the share is read.
         begun: this reader's part in the pass.
