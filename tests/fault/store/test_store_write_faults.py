@@ -101,6 +101,26 @@ def test_an_empty_object_is_never_repeated_unseen(server: ScriptedS3, opened: Op
         store.write("lock", b"", if_absent=True)
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Fault(status=400, body=error_body("BadDigest")),
+        Fault(status=409, body=error_body("ConditionalRequestConflict")),
+        Fault(status=429),
+        Fault(status=503, body=error_body("SlowDown")),
+        Fault(status=301, headers={"x-amz-bucket-region": "sa-east-1"}),
+    ],
+    ids=lambda fault: str(fault.status),
+)
+def test_a_refusal_hides_no_rivals_object_of_the_same_bytes(server: ScriptedS3, opened: Opened, refusal: Fault) -> None:
+    """As a lock file's: only where our own write may have happened, equal bytes may be ours."""
+    server.objects["k"] = b"content"
+    server.faults["put_object"].append(refusal)
+    with pytest.raises(PreconditionFailedError):
+        opened().write("k", b"content", if_absent=True)
+    assert server.count("put_object") == 2
+
+
 def test_a_lost_answer_does_not_hide_a_rivals_object(server: ScriptedS3, opened: Opened) -> None:
     server.faults["put_object"].append(Fault(close_after=-1, replace_object=b"rival's"))
     with pytest.raises(PreconditionFailedError):

@@ -53,8 +53,9 @@ class ConfirmedWrite(Operation[ObjectInfo]):
             try:
                 return self.written(answer)
             except Again as again:
-                # A server's error may hide that it did the work; being told to slow down does not.
-                refused = isinstance(again.error, ThrottledError) and again.error.status in (429, 503)
+                # A server's error may hide that it did the work; a refusal, and being told to slow down, do not.
+                status = again.error.status
+                refused = status is not None and (300 <= status < 500 or isinstance(again.error, ThrottledError))
                 self._lost = self._lost or not refused
                 raise
             except (PreconditionFailedError, NotFoundError) as refusal:
