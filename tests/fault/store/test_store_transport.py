@@ -65,9 +65,14 @@ def test_a_read_does_not_wait_behind_the_parts_of_a_write(
         queued.release()
 
     monkeypatch.setattr(Transport, "submit", noted)
-    store = opened(concurrency=1)
+    store = opened(concurrency=1, memory_budget_bytes=100 * MIB)
+
+    def write() -> None:
+        with store.open_writer("large") as writer:
+            writer.write(bytes(60 * MIB))
+
     with ThreadPoolExecutor(1) as thread:
-        written = thread.submit(store.write, "large", bytes(60 * MIB))
+        written = thread.submit(write)
         for _ in range(5):  # the upload's beginning, and parts that wait behind the first one
             assert queued.acquire(timeout=30)
         small = store.submit_read(Read(key="small", size_bytes=1))
