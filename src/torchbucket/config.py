@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from torchbucket.errors import ConfigError
+from torchbucket.public import public
 
 __all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig", "check_config"]
 
@@ -46,6 +47,7 @@ def _check_number(config: object, name: str, what: str, least: float, most: floa
         raise _wrong(config, name, f"{what} from {least:g} to {most:g}", value)
 
 
+@public
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryConfig:
     """Says how long to wait between the attempts of a request, and when to give up. Immutable, hashable, picklable.
@@ -83,6 +85,7 @@ class RetryConfig:
         _check_int(self, "max_attempts", 1, 100)
 
 
+@public
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreConfig:
     """Says how to reach a store and how hard to work for it. Immutable, hashable, picklable, and free of secrets.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Self
 
 from torchbucket.dataloader_worker import in_dataloader_worker
+from torchbucket.public import public
 
 __all__ = [
     "ArchiveError",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 
+@public
 class TorchbucketError(Exception):
     """Root of every error that torchbucket raises on purpose.
 
@@ -99,10 +101,12 @@ def _taken_apart(message: str) -> tuple[str, dict[str, str | int | None]]:
     return (message, {}) if note is None else (_NOTE_LINE.sub("", message), json.loads(note[1]))
 
 
+@public
 class ConfigError(TorchbucketError, ValueError):
     """A setting or a URI has a wrong value; the message names the field and what it accepts."""
 
 
+@public
 class ArchiveError(TorchbucketError, ValueError):
     """A shard is no tar archive, or a damaged, cut or unsupported one; no sample of it is left out silently.
 
@@ -120,6 +124,7 @@ class ArchiveError(TorchbucketError, ValueError):
         super().__init__(message, uri=uri, offset=offset)
 
 
+@public
 class StoreError(TorchbucketError, OSError):
     """An operation on a store failed.
 
@@ -160,30 +165,37 @@ class StoreError(TorchbucketError, OSError):
         super().__init__(message, operation=operation, uri=uri, status=status, code=code, attempts=attempts, **others)
 
 
+@public
 class NotFoundError(StoreError, FileNotFoundError):
     """The object or the bucket does not exist."""
 
 
+@public
 class PermissionDeniedError(StoreError, PermissionError):
     """The credentials are missing, wrong, expired or do not allow the operation."""
 
 
+@public
 class ThrottledError(StoreError):
     """The provider asked to slow down, and still did after all attempts."""
 
 
+@public
 class PreconditionFailedError(StoreError):
     """A conditional write found the key already present, or changed."""
 
 
+@public
 class ObjectChangedError(StoreError):
     """The object was overwritten or removed while it was read; nothing mixed is ever returned."""
 
 
+@public
 class TruncatedError(StoreError):
     """Fewer bytes arrived than were announced, after all attempts."""
 
 
+@public
 class ChecksumError(StoreError):
     """Bytes arrived whose checksum is not the one that the provider keeps of the object, after all attempts.
 
@@ -211,9 +223,11 @@ class ChecksumError(StoreError):
         super().__init__(message, algorithm=algorithm, expected=expected, computed=computed, **context)
 
 
+@public
 class TransportError(StoreError):
     """No usable answer arrived after all attempts: no connection, a reset, a stall, a TLS failure, a server error."""
 
 
+@public
 class UnsupportedError(StoreError, NotImplementedError):
     """The store cannot do this at all."""

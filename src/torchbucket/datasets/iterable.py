@@ -23,6 +23,7 @@ from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import read_bytes
 from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
+from torchbucket.public import public
 from torchbucket.uri import Address
 
 __all__ = ["IterableDataset"]
@@ -31,6 +32,7 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=bytes)
 
 
+@public
 @shows_options(IterableSettings)
 class IterableDataset(ResumableDataset[T_co, EpochState]):
     """Objects of one bucket as a stream: each once over all ranks and their DataLoader workers.

@@ -22,6 +22,7 @@ from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.files.reader import ObjectReader
 from torchbucket.listing import KeyColumn, Listing
+from torchbucket.public import public
 from torchbucket.uri import Address
 
 __all__ = ["MapDataset"]
@@ -30,6 +31,7 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=bytes)
 
 
+@public
 @shows_options(MapSettings)
 class MapDataset(Dataset[T_co]):
     """Objects of one bucket by index, for a DataLoader with or without workers and any sampler.
@@ -170,13 +172,20 @@ class MapDataset(Dataset[T_co]):
         return len(self._source.listing)
 
     def __getitem__(self, index: int) -> T_co:
-        """Read one object and transform it; a negative index counts from the end."""
+        """Read one object and transform it; a negative index counts from the end. Raises as ``__getitems__``."""
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[T_co]:
         """Read the objects of a batch at once and transform them in order; the result is as long as ``indices``.
 
         In a DataLoader's worker the next batches, as far as the loader has asked for them, are being read meanwhile.
+
+        Args:
+            indices: of any length and order, also repeated ones; negative ones count from the end.
+
+        Raises:
+            IndexError: an index is out of range; nothing is read.
+            StoreError: an object could not be read, after all retries; the error names it.
         """
         positions = [self._position(index) for index in indices]
         ahead = self._read_ahead(positions)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from torchbucket.datasets.epochs.resume import merge_epoch_states
 from torchbucket.datasets.epochs.state import StateDict
 from torchbucket.datasets.tar.state import merge_tar_states, tar_states_in
+from torchbucket.public import public
 
 __all__ = ["merge_states"]
 
 
+@public
 def merge_states(states: object, *, batch_size: int | None = None, drop_last: bool = False) -> StateDict:
     """Join the states of all ranks and workers into one that any number of ranks and workers can go on from.
 

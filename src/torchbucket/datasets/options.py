@@ -55,8 +55,7 @@ def shows_options(settings: type) -> Callable[[C], C]:
     described = described.partition("Args:\n")[2].partition("\n\n")[0]
 
     def decorated(owner: C) -> C:
-        for name in _CONSTRUCTORS:
-            constructor = vars(owner)[name].__func__
+        for constructor in (vars(owner)[name].__func__ for name in _CONSTRUCTORS if name in vars(owner)):
             signature = inspect.signature(constructor)
             own = [it for it in signature.parameters.values() if it.kind is not inspect.Parameter.VAR_KEYWORD]
             constructor.__signature__ = signature.replace(parameters=[*own, *options])

@@ -6,17 +6,20 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Unpack
 
 from torch.utils.data import IterableDataset as TorchIterableDataset
+from typing_extensions import TypeVar
 
 from torchbucket.datasets.epochs.sharding import Rank, Shard, check_even
+from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import ReadQueue
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
 from torchbucket.datasets.source import nothing_found
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
+from torchbucket.public import public
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Read
 from torchbucket.store.shared import shared_store
 from torchbucket.store.temporary_names import is_temporary
@@ -25,9 +28,11 @@ from torchbucket.uri import Address, ObjectURI
 __all__ = ["PrefixStream"]
 
 T_co = TypeVar("T_co", covariant=True)
-T = TypeVar("T")
+T = TypeVar("T", default=bytes)
 
 
+@public
+@shows_options(IterableSettings)
 class PrefixStream(TorchIterableDataset[T_co]):
     """The objects under a prefix, in byte order of their names, read while they are being listed.
 
@@ -63,35 +68,19 @@ class PrefixStream(TorchIterableDataset[T_co]):
         self._allow_empty = allow_empty
         self._inherited_rank: Rank | None = None
 
-    @overload
     @classmethod
     def from_prefix(
-        cls, uri: Address, *, select: Select | None = ..., allow_empty: bool = ..., **options: Unpack[IterableOptions]
-    ) -> PrefixStream[bytes]: ...
-
-    @overload
-    @classmethod
-    def from_prefix(
-        cls,
+        cls: type[PrefixStream[Any]],
         uri: Address,
         *,
-        transform: Callable[[ObjectReader], T],
-        select: Select | None = ...,
-        allow_empty: bool = ...,
-        **options: Unpack[IterableOptions],
-    ) -> PrefixStream[T]: ...
-
-    @classmethod
-    def from_prefix(
-        cls,
-        uri: Address,
-        *,
-        transform: Callable[[ObjectReader], Any] = read_bytes,
+        transform: Callable[[ObjectReader], T] = read_bytes,  # type: ignore[assignment]  # T, then
         select: Select | None = None,
         allow_empty: bool = False,
         **options: Unpack[IterableOptions],
-    ) -> PrefixStream[Any]:
+    ) -> PrefixStream[T]:
         """Make a stream of all objects whose names begin with a prefix, without a request.
+
+        Of the options those that the class says it has not are refused.
 
         Args:
             uri: such as ``s3://bucket/train/``; plain text.
@@ -99,12 +88,12 @@ class PrefixStream(TorchIterableDataset[T_co]):
             select: keeps the objects for which it is true; every reader calls it for every object. With spawn and
                 forkserver it must be picklable.
             allow_empty: accept that there is no object.
-            options: the fields of ``IterableSettings``, by name; see the class for those that are refused.
+            options: see below.
 
         Raises:
             ConfigError: the address or a setting is wrong.
         """
-        settings = IterableSettings(**options)
+        settings = settings_of(IterableSettings, options, cls.from_prefix)
         return cls(ObjectURI.parse(uri), transform, settings, select=select, allow_empty=allow_empty)
 
     def __iter__(self) -> Generator[T_co, None, None]:

@@ -131,7 +131,12 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         self._clock.resume(loaded.epoch)
 
     def __iter__(self) -> Iterator[T_co]:
-        """Begin to yield the calling process' share; reads begin with the first ``next``."""
+        """Begin to yield the calling process' share; reads begin with the first ``next``.
+
+        Raises:
+            ConfigError: the rank is contradictory, or a loaded state is of another reader.
+            StoreError: by ``next``, where an object could not be read, after all retries; the error names it.
+        """
         shard = self._shard()
         own, self._workers_own = self._workers_own, None
         begun = self._clock.begin()

@@ -15,10 +15,12 @@ from torchbucket.datasets.epochs.resume import state_after
 from torchbucket.datasets.epochs.sharding import Even, Rank, Shard, check_even
 from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.datasets.map import MapDataset
+from torchbucket.public import public
 
 __all__ = ["ShardedSampler"]
 
 
+@public
 class ShardedSampler(DistributedSampler[int]):
     """Yields the indices of a rank's share of a map-style data set, in an order that the seed and the epoch decide.
 

@@ -11,6 +11,7 @@ from torchbucket.dataloader_worker import in_dataloader_worker
 from torchbucket.errors import ConfigError
 from torchbucket.files.content import Content, RangedContent, WholeContent
 from torchbucket.files.readahead import ReadAhead
+from torchbucket.public import public
 from torchbucket.store.protocol import ObjectData, Store
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = ["ObjectReader"]
 _LOOK_BYTES: Final = 512  # a line of text is mostly shorter; longer ones are looked through in growing pieces
 
 
+@public
 class ObjectReader(io.BufferedIOBase):
     """One object as a read-only binary file, for anything that takes one: PIL, ``torch.load``, zipfile, tarfile.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchbucket.config import StoreConfig, check_config
+from torchbucket.public import public
 from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, OpenUpload, Read, Store
 from torchbucket.store.temporary_names import is_temporary
 from torchbucket.store.transport.request_record import Observer, RequestRecord
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 
+@public
 def open_store(uri: Address, config: StoreConfig | None = None, *, observer: Observer | None = None) -> Store:
     """Open the bucket or directory that an address names. Nothing is sent before the store is used.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, Self, TypeAlias, runtime_checkable
 
+from torchbucket.public import public
 from torchbucket.store.arguments import Bytes, byte_count, check_key, check_version, writable_view
 
 if TYPE_CHECKING:
@@ -35,12 +36,17 @@ took 0.19 ms of CPU over HTTP and 0.28 over TLS, a GiB in large ranges 0.69 and 
 costs as much as 180 to 260 KiB of a body."""
 
 
+@public
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectInfo:
     """What a store knows of an object without its content.
 
-    ``version`` names the content: the ETag on S3, the generation on GCS, a digest of inode, size and time of a file.
-    Two reads that report the same version saw the same bytes. A listing may leave it out.
+    Args:
+        key: the object's key, byte for byte.
+        size_bytes: the length of its content.
+        version: names the content: the ETag on S3, the generation on Cloud Storage, a digest of inode, size and time of
+            a file. Two reads that report the same version saw the same bytes. A listing may leave it out.
+        last_modified_s: when it was written, in seconds since 1970 (UTC); None where that was not told.
     """
 
     key: str
@@ -49,6 +55,7 @@ class ObjectInfo:
     last_modified_s: float | None = None
 
 
+@public
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Read:
     """What a read asks for: the bytes ``[start, stop)`` of one object, which are what slicing its content gives.
@@ -100,11 +107,15 @@ class Read:
         return None if self.stop is None else max(0, self.stop - self.start)
 
 
+@public
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectData:
     """The bytes ``[start, start + len(data))`` of one object, all of the same version.
 
-    ``info`` describes the whole object. ``data`` belongs to the receiver: the store keeps no reference to it.
+    Args:
+        info: describes the whole object.
+        start: where in the object ``data`` begins, in bytes.
+        data: belongs to the receiver: the store keeps no reference to it.
     """
 
     info: ObjectInfo
@@ -178,6 +189,7 @@ class ObjectWriter(BufferedIOBase, BinaryIO):
     def __enter__(self) -> Self: ...
 
 
+@public
 @runtime_checkable
 class Store(Protocol):
     """One bucket or root. Methods may be called from any thread and, after a fork, from the child as well.

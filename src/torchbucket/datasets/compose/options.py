@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from torchbucket.errors import ConfigError
+from torchbucket.public import public
 from torchbucket.uri import key_bytes
 
 __all__ = ["Compose"]
@@ -16,6 +17,7 @@ _PREFIX: Final = "torchbucket-temporaries/"
 _LONGEST_PREFIX_BYTES: Final = 800
 
 
+@public
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compose:
     """As ``fetch=`` of a data set: objects that are read one after another are joined by the server, and read as one.

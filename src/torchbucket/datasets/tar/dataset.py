@@ -20,6 +20,7 @@ from torchbucket.datasets.tar.names import expand_braces
 from torchbucket.datasets.tar.sample import TarSample, sample_dict
 from torchbucket.datasets.tar.settings import TarOptions, TarSettings
 from torchbucket.datasets.tar.state import TarState
+from torchbucket.public import public
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.uri import Address
 
@@ -34,6 +35,7 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=dict[str, str | bytes])
 
 
+@public
 @shows_options(TarSettings)
 class TarDataset(ResumableDataset[T_co, TarState]):
     """The samples in tar shards of one bucket as a stream: each once over all ranks and their DataLoader workers.

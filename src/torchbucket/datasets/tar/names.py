@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from torchbucket.errors import ConfigError
+from torchbucket.public import public
 
 __all__ = ["expand_braces"]
 
@@ -17,11 +18,18 @@ _RANGE: Final = re.compile(r"(-?\d+)\.\.(-?\d+)")
 _MOST: Final = 10_000_000
 
 
+@public
 def expand_braces(pattern: str) -> list[str]:
     """Every text that a pattern stands for, as a shell expands it: ``{a,b}`` and ``{08..12}``, also several and nested.
 
     A range counts up or down by one, and its numbers are as wide as the wider end where an end has leading zeros.
     Braces that hold neither a comma nor a range stay as they are.
+
+    Args:
+        pattern: such as ``s3://bucket/train-{000000..000146}.tar``.
+
+    Returns:
+        The texts, in the pattern's order; the pattern alone where it holds nothing to expand.
 
     Raises:
         ConfigError: more than ten million texts.

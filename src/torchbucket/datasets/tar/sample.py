@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 
 from torchbucket.files.content import WholeContent
 from torchbucket.files.reader import ObjectReader
+from torchbucket.public import public
 
 __all__ = ["Place", "TarSample", "sample_dict"]
 
@@ -20,6 +21,7 @@ class Place(NamedTuple):
     version: str | None = None  # the shard's, where something was read of it before
 
 
+@public
 class TarSample(Mapping[str, bytes]):
     """The members of a shard that share a key, as a mapping from extension to content.
 

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PreconditionFailedError
+from torchbucket.public import public
 from torchbucket.store import open_store
 from torchbucket.store.protocol import ObjectInfo, OpenUpload, Store
 from torchbucket.store.temporary_names import made_at_s
@@ -46,6 +47,7 @@ class SweptTemporaries:
         return sum(info.size_bytes for info in self.removed)
 
 
+@public
 def sweep_temporaries(
     uri: Address,
     *,

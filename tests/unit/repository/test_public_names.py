@@ -1,0 +1,70 @@
+"""What users import from ``torchbucket``: where it says it is from, and what ``help`` tells of it."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+
+import torchbucket
+
+NAMES = sorted(torchbucket.__all__)
+CLASSES = [name for name in NAMES if inspect.isclass(getattr(torchbucket, name))]
+
+
+def own_members(owner: type) -> dict[str, object]:
+    """The public methods and properties that torchbucket wrote, inherited ones too."""
+    found: dict[str, object] = {}
+    for base in reversed(owner.__mro__):
+        if base.__module__.partition(".")[0] == "torchbucket":
+            found |= {name: member for name, member in vars(base).items() if not name.startswith("_")}
+    return {
+        name: member
+        for name, member in found.items()
+        if isinstance(member, property | classmethod | staticmethod) or inspect.isfunction(member)
+    }
+
+
+def is_described(name: str, text: str) -> bool:
+    """Whether an argument has a line of its own under ``Args:`` of a docstring."""
+    return re.search(rf"^ +\*{{0,2}}{name}: ", text, re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_names_are_from_where_users_import_them(name: str) -> None:
+    named = getattr(torchbucket, name)
+    assert (named.__module__, named.__name__) == ("torchbucket", name)
+    assert pickle.loads(pickle.dumps(named)) is named
+
+
+def test_a_process_that_has_imported_nothing_takes_a_pickled_data_set() -> None:
+    made = torchbucket.MapDataset.from_objects(
+        ["memory://public/a"], config=torchbucket.StoreConfig(region="eu-west-1")
+    )
+    program = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read()))"
+    done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(made), capture_output=True, check=True)
+    assert done.stdout.decode().strip() == repr(made)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_describes_every_argument(name: str) -> None:
+    named = getattr(torchbucket, name)
+    text = inspect.getdoc(named) or ""
+    assert text
+    if name in ("IterableDataset", "MapDataset", "ObjectReader", "PrefixStream", "Store", "TarDataset", "TarSample"):
+        return  # made by their own constructors, or not by users at all
+    of_base = "".join(inspect.getdoc(base) or "" for base in getattr(named, "__mro__", ())[1:])
+    for parameter in inspect.signature(named).parameters.values():
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            assert is_described(parameter.name, text + "\n" + of_base), parameter.name
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_help_describes_every_member(name: str) -> None:
+    members = own_members(getattr(torchbucket, name))
+    undescribed = [member for member, value in members.items() if not inspect.getdoc(value)]
+    assert undescribed == []
