@@ -99,7 +99,10 @@ def written(shards: list[Archive]) -> None:
 
 def dataset(**settings: Any) -> TarDataset[tuple[str, dict[str, bytes]]]:
     return TarDataset.from_prefix(
-        "memory://tar-properties/", transform=lambda sample: (sample.key, dict(sample)), **settings
+        "memory://tar-properties/",
+        transform=lambda sample: (sample.key, dict(sample)),
+        allow_empty=True,
+        **settings,
     )
 
 
@@ -128,7 +131,9 @@ def test_what_tarfile_wrote_comes_back_and_goes_on_from_anywhere(shards, options
 def reader(shard: Shard, state: TarState, source: TarDataset[Any]) -> TarIterator[Any]:
     clock = EpochClock()
     begun = ClockedPass(epoch=0, resuming=False)
-    return TarIterator(source._source, source._transform, source._settings, shard, state, clock, begun)
+    return TarIterator(
+        source._source, source._transform, source._settings, shard, state, clock, begun, allow_empty=True
+    )
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

@@ -11,7 +11,7 @@ import tarfile
 import pytest
 from tar_shards import entry
 
-from torchbucket import ArchiveError, NotFoundError, TarDataset, TarSample
+from torchbucket import ArchiveError, ConfigError, NotFoundError, TarDataset, TarSample
 from torchbucket.store import open_store
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -116,7 +116,8 @@ def test_what_belongs_to_no_sample_is_left_out_and_parts_none():
         hard,
         device,
         (".hidden", b"nothing before the dot"),
-        ("d/__meta.json__", b"WebDataset's own"),
+        ("__meta.json__", b"WebDataset's own"),
+        ("__meta__/0.c", b"WebDataset's own"),
         ("0.b", b"second"),
         form=tarfile.GNU_FORMAT,
     )
@@ -137,9 +138,36 @@ def test_only_the_wanted_members_are_given_and_samples_without_any_left_out():
         assert found == [("0", {"cls": b"1"}), ("2", {"cls": b"3"})]
 
 
-def test_an_archive_without_samples_is_empty_and_not_wrong():
-    assert contents(archive()) == []
-    assert contents(bytes(512)) == []  # one block of zeros is as good as two
+def test_an_archive_without_samples_is_accepted_where_that_is_said():
+    assert contents(archive(), allow_empty=True) == []
+    assert contents(bytes(512), allow_empty=True) == []  # one block of zeros is as good as two
+
+
+@pytest.mark.parametrize("fetch", ["whole", "lazy"])
+@pytest.mark.parametrize("body", [archive(), archive(("README", b"no sample"), ("__meta.json__", b"nor this"))])
+def test_an_epoch_without_a_sample_is_an_error_and_not_short(body, fetch):
+    with pytest.raises(ArchiveError, match=r"no sample is in it.*0001\.jpg.*allow_empty=True"):
+        contents(body, fetch=fetch)
+    with pytest.raises(ArchiveError, match=r"such as 0001\.png.*Correct extensions"):
+        contents(archive(("0.jpg", b"0")), fetch=fetch, extensions=["png"])
+
+
+@pytest.mark.parametrize("fetch", ["whole", "lazy"])
+def test_extensions_are_compared_without_regard_to_case(fetch):
+    body = archive(("0.JPG", b"0"), ("0.Cls", b"1"), ("1.jpg", b"2"))
+    wanted = contents(body, fetch=fetch, extensions=["jpg", "CLS"])
+    assert wanted == [("0", {"jpg": b"0", "CLS": b"1"}), ("1", {"jpg": b"2"})]
+    assert contents(body)[0] == ("0", {"JPG": b"0", "Cls": b"1"})
+    with pytest.raises(ArchiveError, match="two members in a row for the extension 'jpg'"):
+        contents(archive(("0.jpg", b"0"), ("0.JPG", b"1")), fetch=fetch, extensions=["jpg"])
+    with pytest.raises(ConfigError, match="'JPG' and 'jpg'"):
+        contents(body, extensions=["JPG", "jpg"])
+
+
+def test_what_webdataset_takes_for_its_own_is_left_out_and_no_more():
+    """Compared with webdataset 1.0.2, of these very names."""
+    body = archive(("d/__meta.json__", b"0"), ("__a__.jpg", b"1"), ("__b__/1.jpg", b"2"), ("__c.jpg__", b"3"))
+    assert contents(body) == [("d/__meta", {"json__": b"0"}), ("__a__", {"jpg": b"1"})]
 
 
 def test_a_sample_gives_its_members_in_several_ways():

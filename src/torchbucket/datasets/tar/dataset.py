@@ -43,8 +43,9 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     The shards have WebDataset's format. Members that stand one after another and share a name up to its first dot are
     one sample, and what follows the dot, byte for byte, names its fields: ``0001.jpg`` and ``0001.cls`` are the fields
     ``jpg`` and ``cls`` of the sample ``0001``. Directories, links, devices, names without a dot or with nothing before
-    it, and WebDataset's own ``__…__`` are left out. A shard that is cut, damaged, compressed or sparse raises
-    ``ArchiveError`` with its address and the offset; what it holds is never left out silently.
+    it, and what is in or called ``__…__`` at the top, as WebDataset's own files, are left out. A shard that is
+    cut, damaged, compressed or sparse raises ``ArchiveError`` with its address and the offset, and so do shards without
+    any sample; what they hold is never left out silently.
 
     Make one with ``from_prefix``, ``from_objects`` or ``from_manifest``. Whole shards are dealt out, to the ranks in
     turn and a rank's to its workers in turn, as ``IterableDataset`` deals out objects; so have at least as many shards
@@ -63,13 +64,21 @@ class TarDataset(ResumableDataset[T_co, TarState]):
 
     _equal_shares = False
 
-    def __init__(self, source: ObjectSource, transform: Callable[[TarSample], T_co], settings: TarSettings) -> None:
+    def __init__(
+        self,
+        source: ObjectSource,
+        transform: Callable[[TarSample], T_co],
+        settings: TarSettings,
+        *,
+        allow_empty: bool = False,
+    ) -> None:
         plan = EpochPlan(
             count=len(source.listing), names=source.names_digest(), shuffle=settings.shuffle, seed=settings.seed
         )
         super().__init__(source, plan, given_rank=settings.given_rank, sharding=settings.sharding, state_type=TarState)
         self._transform = transform
         self._settings = settings
+        self._allow_empty = allow_empty
 
     @classmethod
     def from_prefix(
@@ -89,7 +98,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
                 extension, with ``__key__`` and ``__url__``.
             select: keeps the objects for which it is true; None keeps those whose names end with ``.tar``. Called at
                 construction only.
-            allow_empty: accept that there is no shard.
+            allow_empty: accept that there is no shard, or no sample in those that a reader gets.
             options: see below.
 
         Raises:
@@ -106,7 +115,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
             allow_empty=allow_empty,
             pinned=settings.pin_versions,
         )
-        return cls(source, transform, settings)
+        return cls(source, transform, settings, allow_empty=allow_empty)
 
     @classmethod
     def from_objects(
@@ -169,10 +178,19 @@ class TarDataset(ResumableDataset[T_co, TarState]):
             allow_empty=allow_empty,
             pinned=settings.pin_versions,
         )
-        return cls(source, transform, settings)
+        return cls(source, transform, settings, allow_empty=allow_empty)
 
     def _reader(self, shard: Shard, state: TarState, begun: ClockedPass) -> TarIterator[T_co]:
-        return TarIterator(self._source, self._transform, self._settings, shard, state, self._clock, begun)
+        return TarIterator(
+            self._source,
+            self._transform,
+            self._settings,
+            shard,
+            state,
+            self._clock,
+            begun,
+            allow_empty=self._allow_empty,
+        )
 
     def __repr__(self) -> str:
         return f"TarDataset({len(self._source.listing)} shards in {self._source.root})"

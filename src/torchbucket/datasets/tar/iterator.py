@@ -19,6 +19,7 @@ from torchbucket.datasets.tar.shuffle import Draws
 from torchbucket.datasets.tar.state import TarState
 from torchbucket.datasets.tar.stream import stream_samples
 from torchbucket.datasets.transform import apply_transform
+from torchbucket.errors import ArchiveError
 
 __all__ = ["TarIterator"]
 
@@ -36,6 +37,7 @@ class TarIterator(ResumableIterator[T, TarState]):
         state: where in which epoch it begins.
         clock: is told when the share is read.
         begun: this reader's part in the pass.
+        allow_empty: accept that no sample is in all of the reader's shards.
 
     Raises:
         ConfigError: the state is of another reader.
@@ -50,10 +52,13 @@ class TarIterator(ResumableIterator[T, TarState]):
         state: TarState,
         clock: EpochClock,
         begun: ClockedPass,
+        *,
+        allow_empty: bool,
     ) -> None:
         self._source = source
         self._transform = transform
         self._settings = settings
+        self._allow_empty = allow_empty
         super().__init__(shard, state, clock, begun)
 
     def close(self) -> None:
@@ -121,6 +126,8 @@ class TarIterator(ResumableIterator[T, TarState]):
                         break
                 following = next(found, None)
                 if following is None:
+                    if self._latest is None and not restoring:
+                        self._check_not_empty()
                     self._restored = self._exhausted = True
                     break
                 number, piece, sample = following
@@ -139,6 +146,20 @@ class TarIterator(ResumableIterator[T, TarState]):
             self._draws = draws.count
             yield transformed
             del transformed
+
+    def _check_not_empty(self) -> None:
+        """Raise where a reader has shards and, from their beginning to their end, found no sample in any."""
+        begun, count = self._state, len(self._share)
+        if self._allow_empty or begun.rest or begun.shards.stages or begun.shards.consumed or not count:
+            return
+        first = self._source.uri(next(iter(self._share.positions(0))))
+        extensions = list(self._settings.extensions or ["jpg"])
+        raise ArchiveError(
+            f"{first}: no sample is in it{f' or any other of the {count} shards of {self._shard}' * (count > 1)}; one "
+            f"would be a member with a name such as 0001.{extensions[0]}. Correct extensions, leave such shards out "
+            "(select), or pass allow_empty=True to from_prefix or from_manifest if that may be",
+            uri=first,
+        )
 
     def _seed(self) -> str:
         shards = self._state.shards

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Final, NamedTuple, NoReturn
 
@@ -20,6 +21,8 @@ _DIRECTORY_LISTING: Final = b"D"  # GNU tar's incremental archives; its content 
 # Extended headers hold names, times and attributes. Source of the bound: ours, sixteen times Linux' largest attribute;
 # it keeps a damaged length from being taken for a reason to fetch gigabytes.
 _EXTENDED_BYTES: Final = 1 << 20
+
+_OWN_FILE: Final = re.compile("__.*__", re.DOTALL)
 
 _TAIL_BYTES: Final = 64 << 10  # looked through at once; archives are padded to 10 KiB, mostly
 
@@ -45,7 +48,7 @@ class ShardScan:
         uri: the archive's address.
         place: which samples of it: from one's beginning to another's end, or to the archive's mark of its end.
         size_bytes: the archive's size.
-        extensions: which members are wanted; None means all.
+        extensions: which members are wanted, in lower or upper case; None means all.
     """
 
     def __init__(self, uri: str, place: Place, *, size_bytes: int, extensions: Collection[str] | None) -> None:
@@ -55,7 +58,8 @@ class ShardScan:
         self._shard = place.shard
         self._stop = place.stop
         self._size_bytes = size_bytes
-        self._extensions = extensions
+        # As names are compared: without regard to case, and as the user wrote them.
+        self._extensions = None if extensions is None else {name.lower(): name for name in extensions}
         self._position = place.start
         self._members: dict[int, _Member | None] = {}  # of the current sample and the one after it, by offset
         self._contents: dict[int, bytes | memoryview] = {}  # of the current sample's members, by the same
@@ -110,8 +114,15 @@ class ShardScan:
                         "apart: write the shard again without one of them",
                     )
                 names.add(member.extension)
-                if self._extensions is None or member.extension in self._extensions:
-                    fields[member.extension] = self._content(offset, member)
+                field = self._field(member.extension)
+                if field in fields:
+                    self._refuse(
+                        offset,
+                        f"has two members in a row for the extension {field!r}, the second one named {member.name!r}: "
+                        "leave extensions out, or write the shard again without one of them",
+                    )
+                if field is not None:
+                    fields[field] = self._content(offset, member)
             offset = member.stop
         self._position = offset
         self._members = {offset: member} if member is not None else {}
@@ -120,6 +131,10 @@ class ShardScan:
         place = Place(self._shard, start, offset, self.version)
         sample = TarSample(key, self._uri, fields, place) if fields else None
         return sample, offset if member is None else None
+
+    def _field(self, extension: str) -> str | None:
+        """What a member's field is called; None where it is not wanted."""
+        return extension if self._extensions is None else self._extensions.get(extension.lower())
 
     def _content(self, offset: int, member: _Member) -> bytes | memoryview:
         # Kept while the sample's other members arrive, since it may have been joined of many pieces.
@@ -229,10 +244,12 @@ class ShardScan:
 def _split(name: str) -> tuple[str, str]:
     """The key and the extension of a member's name; both empty where it has not both, and for WebDataset's own files.
 
-    *Source:* WebDataset, "The WebDataset Format": the key is the path up to the first dot of the base name.
+    *Sources:* WebDataset, "The WebDataset Format": the key is the path up to the first dot of the base name. WebDataset
+    1.0, ``tariterators.py``: left out are ``__…__`` at the top of an archive, and what is below such a directory.
     """
     directory, slash, base = name.rpartition("/")
+    top = name.partition("/")[0]
     stem, dot, extension = base.partition(".")
-    if not stem or not dot or (base.startswith("__") and base.endswith("__")):
+    if not stem or not dot or _OWN_FILE.fullmatch(top):
         return "", ""
     return directory + slash + stem, extension

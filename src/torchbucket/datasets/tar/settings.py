@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal, TypedDict, get_args
 
 from torchbucket.config import StoreConfig, check_config
@@ -39,8 +40,8 @@ class TarSettings:
 
     Args:
         config: how to reach the bucket; None means ``StoreConfig()``.
-        extensions: which members a sample has, such as ``["jpg", "cls"]``; None means all. Samples that have none of
-            them are left out.
+        extensions: which members a sample has, such as ``["jpg", "cls"]``, compared without regard to case; the fields
+            are called as they are here. Samples that have none of them are left out. None means all members.
         fetch: ``"whole"`` reads shards from one end to the other; ``"lazy"`` reads headers and the members that
             ``extensions`` names, and jumps over what is between them, for a small part of large shards.
         prefetch_bytes: bound, for each iterator (so for each worker), on what is fetched ahead. A sample that is larger
@@ -106,6 +107,9 @@ def _checked_extensions(extensions: Iterable[str] | None) -> tuple[str, ...] | N
     for extension in found:
         if not isinstance(extension, str) or not extension or extension.startswith(".") or "/" in extension:
             raise ConfigError(f"an extension is what follows a name's first dot, such as 'jpg'; got {extension!r}")
+    for first, second in combinations(found, 2):
+        if first != second and first.lower() == second.lower():
+            raise ConfigError(f"extensions are compared without regard to case; got {first!r} and {second!r}")
     if not found:
         raise ConfigError("extensions must name at least one; None means all")
     return found
