@@ -27,7 +27,7 @@ from s3torchconnector._s3client import S3Client
 from bucketbench.testbed import RunningTestbed
 
 BUCKET = "data"
-SILENCE_LIMIT_S = 0.25
+SILENCE_LIMIT_S = 1.0
 PART_BYTES = 5 << 20
 CHUNK_BYTES = 256 << 10
 

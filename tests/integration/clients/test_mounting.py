@@ -100,7 +100,7 @@ def test_what_a_machine_lacks_is_said(
     assert "apt-get install rclone" in capsys.readouterr().err
 
 
-def _wait_until(condition: Callable[[], bool], limit_s: float = 30.0) -> None:
+def _wait_until(condition: Callable[[], bool], limit_s: float = 100.0) -> None:
     until_s = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < until_s, "what was waited for never came"

@@ -43,7 +43,7 @@ def finished(place: Workplace) -> Finished:
         AWS_SESSION_TOKEN=f"session-{CANARY}",
         AWS_PROFILE="no-such-profile",
     )
-    return place.run("repeat=0", "time_limit_s=12", f"client={clients}", environment=environment)
+    return place.run("repeat=0", "time_limit_s=40", f"client={clients}", environment=environment)
 
 
 def test_the_sweep_goes_on_and_says_that_jobs_failed(finished: Finished) -> None:
