@@ -7,7 +7,7 @@ import os
 from datetime import UTC
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PermissionDeniedError
@@ -158,20 +158,16 @@ def _google_auth() -> tuple[Any, Any]:
     return google.auth, google.auth.exceptions
 
 
-def _parts(endpoint: str) -> Any:
+def _parts(endpoint: str) -> SplitResult:
     try:
-        parts = urlsplit(endpoint)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in endpoint
-        usable = usable and parts.port != 0 and not parts.query and not parts.fragment
-    except ValueError:
-        usable = False
-    if not usable:
+        StoreConfig(endpoint=endpoint)
+    except ConfigError:
         # The value may hold a password, so it is not quoted.
         raise ConfigError(
             "STORAGE_EMULATOR_HOST must be http://HOST[:PORT], https://HOST[:PORT] or HOST[:PORT], without user name "
             "or password; correct or unset it"
-        )
-    return parts
+        ) from None
+    return urlsplit(endpoint)
 
 
 def _is_loopback(host: str) -> bool:

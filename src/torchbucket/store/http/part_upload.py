@@ -168,8 +168,8 @@ class PartUpload:
         info = self._transport.run(completion)
         self._upload_id = None
         if aside:
-            publication = self._dialect.compose_objects([info], self._target_key, condition=self._condition)
-            info = self._transport.run(publication)
+            composed = self._dialect.compose_objects([info], self._target_key, condition=self._condition)
+            info = self._transport.run(composed)
             remove_temporaries(self._transport, self._dialect, [self._key])
         return info
 
