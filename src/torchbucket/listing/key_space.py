@@ -211,15 +211,6 @@ class Guess:
         """A key after all that is spelled like the names seen; None where there is none inside."""
         return self._inside(self._spelling.beyond())
 
-    def outside(self, first: str, last: str) -> str | None:
-        """A key after all that begins like a page's names, or else further on among them: for names that go on where
-        their spelling says that they should have ended."""
-        shared = len(_shared(first, last))
-        pace = ord(last[shared]) - ord(first[shared]) if shared < len(first) else 0
-        further = _character(ord(last[shared]) + 4 * pace + 1) if shared < len(last) else ""
-        keys = [successor(last[:shared]), last[:shared] + further]
-        return next((key for key in keys if self._inside(key)), None)
-
     def _inside(self, key: str | None) -> str | None:
         if key is None or key <= self._after or (self._stop is not None and key >= self._stop):
             return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import Final
 
 from torchbucket.errors import NotFoundError, StoreError
 from torchbucket.listing.blocks import Block
-from torchbucket.listing.overlap import Overlap, cut
 from torchbucket.listing.splitting import KeyRange, Splitting
 from torchbucket.store.list_page import wrong_listing
 from torchbucket.store.protocol import ListedPage, Store
@@ -45,19 +45,21 @@ class _Ranges:
         self._arrived = 0
         self._whole = 0
         self._found: list[tuple[str, str, Block | None]] = []
-        self._witnesses: list[str] = []
+        # Names that one page has, or should repeat, each with where the page begins that must have it; None for the end
+        # of the page before it.
+        self._witnesses: list[tuple[str, str | None]] = []
         self._look_due = False
         self._second_look: Future[ListedPage] | None = None
 
     def run(self) -> list[Block]:
         """List everything; see ``list_ranges``."""
         try:
-            self._ask(KeyRange(after="", stop=None, overlap=Overlap("")))
+            self._ask(KeyRange(after="", stop=None, since=""))
             while self._active or self._second_look is not None:
                 part, future = self._answers.get()
                 if part is None:
                     self._second_look = None
-                    self._witnesses += future.result().keys[:1]
+                    self._witnesses += [(key, None) for key in future.result().keys[:1]]
                 elif self._active.pop(part, None) is not None:
                     self._take(part, future.result())
                 self._look_again()
@@ -75,32 +77,34 @@ class _Ranges:
 
     def _ask(self, part: KeyRange) -> None:
         self._asked += 1
-        future = self._store.submit_list_page(self._prefix, start_after=part.overlap.since)
+        future = self._store.submit_list_page(self._prefix, start_after=part.since)
         self._active[part] = future
         future.add_done_callback(lambda done: self._answers.put((part, done)))
 
     def _take(self, part: KeyRange, answer: ListedPage) -> None:
         """Keep what of a page belongs to its range, and go on with the range if it goes on."""
-        page = part.overlap.rest(answer, self._demand_gone)
-        if page is None:
+        if not answer.complete and answer.resume_after <= part.since:
+            raise self._wrong(f"the page after {part.since!r} has no names and is not the last")
+        if not answer.complete and answer.resume_after <= part.after:
+            # A page may be of any length, and this one has no more than what it repeats.
+            part.since = answer.resume_after
             self._ask(part)
             return
+        page = _cut(answer, bisect_right(answer.keys, part.after), len(answer.keys))
         keys = page.keys
-        if keys and keys[0] <= part.after:
-            raise self._wrong(f"{keys[0]!r} came after {part.after!r}")
-        if not page.complete and page.resume_after <= part.after:
-            raise self._wrong(f"the page after {part.after!r} has no names and is not the last")
+        if part.since < part.after and len(answer.keys) == len(keys):
+            self._witnesses.append((part.after, part.since))
         self._arrived += 1
         self._largest_page = max(self._largest_page, len(answer.keys))
         self._join(part, None if page.complete else page.resume_after)
         mine = len(keys) if part.stop is None else bisect_right(keys, part.stop)
         # One less than the longest is as long: Cloud Storage counts the key that a request begins at, S3 does not.
         is_whole = mine == len(keys) and len(answer.keys) >= self._largest_page - 1
-        kept = page if mine == len(keys) else cut(page, 0, mine)
+        kept = _cut(page, 0, mine)
         self._splitting.learn(part, kept.keys, is_whole=is_whole)
         self._whole += is_whole
         if mine < len(keys):
-            self._witnesses.append(keys[mine])
+            self._witnesses.append((keys[mine], None))
         if mine:
             self._found.append((keys[0], keys[mine - 1], self._keep(kept)))
         if page.complete or mine < len(keys):
@@ -108,8 +112,9 @@ class _Ranges:
         if self._arrived == 1:
             self._look_due = True
         part.pages += 1
-        part.after = page.resume_after
-        part.overlap.advance(answer)
+        part.since = part.after = page.resume_after
+        if len(answer.keys) > 1 and answer.keys[-1] == part.after:
+            part.since = answer.keys[-2]
         self._ask(part)
 
     def _look_again(self) -> None:
@@ -125,34 +130,35 @@ class _Ranges:
         return slots - len(self._active) - (self._second_look is not None)
 
     def _hear_witnesses(self) -> None:
-        """Hold the first key of all, and after each split, as one page has it against the page that must have it."""
+        """Hold the first key of all, and those at the end of a page and of a range, against the pages that follow."""
         self._found.sort(key=lambda found: found[0])
-        for key in self._witnesses:
+        for key, since in self._witnesses:
             place = bisect_right(self._found, key, key=lambda found: found[0])
-            if place == 0 or self._found[place - 1][1] < key:
-                self._fill(place, key)
+            if since is not None or place == 0 or self._found[place - 1][1] < key:
+                self._fill(place, key, since)
 
-    def _fill(self, place: int, key: str) -> None:
-        """List anew what lies between two pages, where a key is that was seen and neither has.
+    def _fill(self, place: int, key: str, since: str | None) -> None:
+        """List anew what lies between two pages, where a key should be that was seen and is not.
 
-        It may have been written after those pages were listed, which is no fault. Where the server left it out, others
-        may be missing with it.
+        It may have been written or removed after those pages were listed, which is no fault. Where the server left it
+        out, others may be missing with it.
         """
         after = self._found[place - 1][1] if place else ""
         stop = self._found[place][0] if place < len(self._found) else None
+        since = after if since is None else since
         between: list[tuple[str, str, Block | None]] = []
         is_named = is_through = False
         while not is_through:
-            page = self._store.submit_list_page(self._prefix, start_after=after).result()
+            page = self._store.submit_list_page(self._prefix, start_after=since).result()
+            is_named = is_named or key in page.keys
             mine = len(page.keys) if stop is None else bisect_left(page.keys, stop)
-            if mine:
-                kept = cut(page, 0, mine)
-                is_named = is_named or key in kept.keys
+            kept = _cut(page, bisect_right(page.keys, after), mine)
+            if kept.keys:
                 between.append((kept.keys[0], kept.keys[-1], self._keep(kept)))
             is_through = page.complete or mine < len(page.keys) or (stop is not None and page.resume_after >= stop)
-            if not is_through and page.resume_after <= after:
-                raise self._wrong(f"the page after {after!r} has no names and is not the last")
-            after = page.resume_after
+            if not is_through and page.resume_after <= since:
+                raise self._wrong(f"the page after {since!r} has no names and is not the last")
+            since = page.resume_after
         if not is_named:
             self._demand_gone(key)
         self._found[place:place] = between
@@ -195,6 +201,19 @@ class _Ranges:
 
     def _wrong(self, what: str) -> StoreError:
         return wrong_listing(f"{self._store.uri}/{self._prefix}", what)
+
+
+def _cut(page: ListedPage, start: int, stop: int) -> ListedPage:
+    """The names of a page from ``start`` up to ``stop``, all columns alike."""
+    if stop - start == len(page.keys):
+        return page
+    return replace(
+        page,
+        keys=page.keys[start:stop],
+        sizes_bytes=page.sizes_bytes[start:stop],
+        versions=page.versions[start:stop],
+        modified_s=page.modified_s[start:stop],
+    )
 
 
 def list_ranges(

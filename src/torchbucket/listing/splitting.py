@@ -7,7 +7,6 @@ from enum import Enum, auto
 from typing import Final
 
 from torchbucket.listing.key_space import Guess, KeySpace, Spelling
-from torchbucket.listing.overlap import Overlap
 
 __all__ = ["KeyRange", "Kind", "Splitting"]
 
@@ -22,16 +21,13 @@ _PLAUSIBLE_GROWTH: Final = 16
 class Kind(Enum):
     """Kinds of guesses, which prove good or bad together.
 
-    ``MIDDLE`` parts a range that seems as full as a page of it. ``FAR`` and ``NEARER`` part one that could hold far
-    more than is plausible, in the middle and in the middle of magnitudes. ``BEYOND`` comes after all that is spelled
-    like the names seen, and ``OUTSIDE`` after a page whose names should have ended and did not.
+    ``MIDDLE`` parts a range that seems as full as a page of it. ``NEARER`` parts one that could hold far more than is
+    plausible, in the middle of magnitudes. ``BEYOND`` comes after all that is spelled like the names seen.
     """
 
     MIDDLE = auto()
-    FAR = auto()
     NEARER = auto()
     BEYOND = auto()
-    OUTSIDE = auto()
 
 
 @dataclass(eq=False, kw_only=True, slots=True)
@@ -41,7 +37,7 @@ class KeyRange:
     Args:
         after: goes up as pages come.
         stop: goes down as the range is split; None for the end.
-        overlap: where the next request begins.
+        since: where the next request begins: at ``after``, or before it where it is a name, which the page must repeat.
         kind: the guess that made the range; None for the first.
         first: first name of the page that tells how dense names are here: the range's own, or that of the range it was
             split from until it has one; empty where there is none.
@@ -49,7 +45,6 @@ class KeyRange:
         pages: how many have come, of those after which the range goes on.
         is_answered: something has come, or nothing is waited for.
         right: the range that was split off last.
-        expected_end: how many pages there were when it first seemed to end.
         tried: the key beyond all spellings that was tried.
         spelling: how names may be spelled here; None until it is asked for.
         guess: what may lie in the range; None until it is asked for.
@@ -57,14 +52,13 @@ class KeyRange:
 
     after: str
     stop: str | None
-    overlap: Overlap
+    since: str
     kind: Kind | None = None
     first: str = ""
     last: str = ""
     pages: int = 0
     is_answered: bool = False
     right: KeyRange | None = None
-    expected_end: int | None = None
     tried: str = ""
     spelling: Spelling | None = None
     guess: Guess | None = None
@@ -80,7 +74,6 @@ class Splitting:
     def __init__(self, prefix: str) -> None:
         self._space = KeySpace(prefix)
         self._whole_pages = 0
-        self._far_score = 0
         self._middles_good = 0
         self._middles_bad = 0
         self._middles_open = 0
@@ -107,9 +100,7 @@ class Splitting:
     def answer(self, part: KeyRange, *, is_good: bool) -> None:
         """Note that the guess that made a range is answered, and whether it found a page of names."""
         part.is_answered = True
-        if part.kind is Kind.FAR:
-            self._far_score = max(-1, min(3, self._far_score + (1 if is_good else -1)))
-        elif part.kind is Kind.MIDDLE:
+        if part.kind is Kind.MIDDLE:
             self._middles_open -= 1
             self._middles_good += is_good
             self._middles_bad += not is_good
@@ -128,7 +119,7 @@ class Splitting:
         part.right = KeyRange(
             after=key,
             stop=part.stop,
-            overlap=Overlap(key),
+            since=key,
             kind=kind,
             first=part.first,
             last=part.last,
@@ -147,8 +138,7 @@ class Splitting:
                 part.tried = key
                 return key, Kind.BEYOND
         if guess.pages < _WORTH_PAGES:
-            return self._key_outside(part, guess)
-        part.expected_end = None
+            return None
         waiting = part.right if part.right is not None and not part.right.is_answered else None
         if guess.pages <= _PLAUSIBLE_PAGES + _PLAUSIBLE_GROWTH * self._whole_pages:
             if waiting is None and part.pages:
@@ -156,21 +146,9 @@ class Splitting:
             # This guess is built on another one, which may be wrong.
             builds_on_middle = waiting is None or waiting.kind is Kind.MIDDLE
             return _of(guess.middle(), Kind.MIDDLE) if builds_on_middle and self._are_middles_trusted() else None
-        if not part.pages:
-            return None
-        if waiting is None and self._far_score >= 0:
-            return _of(guess.middle(), Kind.FAR)
-        if waiting is None or waiting.kind is not Kind.NEARER:
+        if part.pages and (waiting is None or waiting.kind is not Kind.NEARER):
             return _of(guess.nearer(), Kind.NEARER)
         return None
-
-    def _key_outside(self, part: KeyRange, guess: Guess) -> tuple[str, Kind] | None:
-        if part.expected_end is None:
-            part.expected_end = part.pages
-        if part.pages - part.expected_end <= _WORTH_PAGES:
-            return None
-        part.expected_end = None
-        return _of(guess.outside(part.first, part.last), Kind.OUTSIDE)
 
     def _are_middles_trusted(self) -> bool:
         good, bad = self._middles_good, self._middles_bad

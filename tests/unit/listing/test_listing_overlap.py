@@ -68,9 +68,18 @@ def test_a_page_left_out_once_is_asked_for_again(struck: int) -> None:
 
 def test_a_page_that_is_left_out_again_is_an_error() -> None:
     store = Interfering(10)
-    store.left_out = {3, 4}
+    store.left_out = {3}
+    assert list(list_objects(store, "a/", requests_in_flight=1).keys) == NAMES  # type: ignore[arg-type]  # as above
+    again = Interfering(10)
+    again.left_out = {3, store.asked - 1}  # the last request is the one that finds no more before what is listed
     with pytest.raises(StoreError, match="'a/018' is there, and the page that must name it does not"):
-        list_objects(store, "a/", requests_in_flight=1)  # type: ignore[arg-type]  # as above
+        list_objects(again, "a/", requests_in_flight=1)  # type: ignore[arg-type]  # as above
+
+
+def test_pages_left_out_one_after_another_are_all_listed_again() -> None:
+    store = Interfering(10)
+    store.left_out = {2, 3, 4}
+    assert list(list_objects(store, "a/", requests_in_flight=1).keys) == NAMES  # type: ignore[arg-type]  # as above
 
 
 def test_a_first_page_that_is_left_out_is_listed_again_and_missing_again_is_an_error() -> None:
