@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import operator
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NoReturn, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, Self
 
 from torchbucket.dataloader_worker import in_dataloader_worker
 from torchbucket.errors import ConfigError
@@ -23,10 +24,11 @@ _LOOK_BYTES: Final = 512  # a line of text is mostly shorter; longer ones are lo
 
 
 @public
-class ObjectReader(io.BufferedIOBase):
+class ObjectReader(io.BufferedIOBase, BinaryIO):
     """One object as a read-only binary file, for anything that takes one: PIL, ``torch.load``, zipfile, tarfile.
 
-    Reads, seeks and errors are those of ``io.BytesIO``. The bytes are either in memory already (``from_data``), or
+    Reads, seeks and errors are those of ``io.BytesIO``: a seek beyond the end is allowed and reads nothing there. To a
+    type checker it is a ``BinaryIO``. The bytes are either in memory already (``from_data``), or
     fetched in ranges as they are needed (``lazy``); then every read may raise a ``StoreError``, and all bytes are of
     the version that the first request saw: once the object is overwritten, reads raise ``ObjectChangedError``.
 
@@ -82,6 +84,16 @@ class ObjectReader(io.BufferedIOBase):
         return self._uri
 
     @property
+    def name(self) -> str:
+        """The object's address, as ``uri``."""
+        return self._uri
+
+    @property
+    def mode(self) -> str:
+        """``rb``, as of a file."""
+        return "rb"
+
+    @property
     def size_bytes(self) -> int:
         """The object's size; a lazy reader that no listing told it asks the store once."""
         self._check_open()
@@ -93,9 +105,10 @@ class ObjectReader(io.BufferedIOBase):
         Reading all of a body that was fetched as ``bytes`` copies nothing.
         """
         self._check_open()
-        stop = None if size is None or size < 0 else self._position + size
-        if stop == self._position:
+        size = _size(size)
+        if size == 0:
             return b""
+        stop = None if size < 0 else self._position + size
         data = self._content.read(self._position, stop)
         self._position += len(data)
         return data if isinstance(data, bytes) else bytes(data)
@@ -103,6 +116,7 @@ class ObjectReader(io.BufferedIOBase):
     def read1(self, size: int = -1, /) -> bytes:
         """Return up to ``size`` bytes of those in memory, after at most one request where there are none."""
         self._check_open()
+        size = _size(size)
         if size == 0:
             return b""
         available = self._content.available(self._position)
@@ -114,13 +128,14 @@ class ObjectReader(io.BufferedIOBase):
         """Return bytes from the current position on without moving it, none only at the end; ``size`` is a hint."""
         self._check_open()
         available = self._content.available(self._position)
-        return bytes(available[: max(size, io.DEFAULT_BUFFER_SIZE)])
+        return bytes(available[: max(_size(size), io.DEFAULT_BUFFER_SIZE)])
 
     def readline(self, size: int | None = -1, /) -> bytes:
         """Return the bytes up to and with the next line feed, or the rest where there is none; at most ``size``."""
         # Not io's own: it returns more than `size` where `peek` gives less than that (seen with CPython 3.11).
         self._check_open()
-        wanted = sys.maxsize if size is None or size < 0 else size
+        size = _size(size)
+        wanted = sys.maxsize if size < 0 else size
         line = bytearray()
         look_bytes = _LOOK_BYTES
         while len(line) < wanted:
@@ -156,9 +171,11 @@ class ObjectReader(io.BufferedIOBase):
         """Move to ``offset`` from the start, the current position or the end; a place beyond the end is allowed.
 
         Raises:
+            TypeError: an offset that is no whole number.
             ValueError: a negative offset from the start, or an unknown ``whence``.
         """
         self._check_open()
+        offset = operator.index(offset)
         if whence == io.SEEK_SET:
             if offset < 0:
                 raise ValueError(f"negative seek value {offset}")
@@ -212,3 +229,8 @@ def _refuse_reader(uri: str) -> NoReturn:
         f"{uri}: transform, or collate_fn, returned the open reader, which cannot be sent out of a DataLoader's "
         "worker: return what you read, such as reader.read()"
     )
+
+
+def _size(size: int | None) -> int:
+    """A size as a whole number, -1 for None; ``TypeError`` where it is none."""
+    return -1 if size is None else operator.index(size)
