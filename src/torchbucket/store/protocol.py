@@ -84,11 +84,14 @@ class Read:
 
     def __post_init__(self) -> None:
         check_key(self.key)
-        # What is an `int` already is compared only: a read of a small object is made often.
-        for name in ("start", "stop", "size_bytes"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 0):
-                object.__setattr__(self, name, byte_count(name, value))
+        # What is an `int` already is compared only: reads of small objects are made often.
+        start, stop, size_bytes = self.start, self.stop, self.size_bytes
+        if type(start) is not int or start < 0:
+            object.__setattr__(self, "start", byte_count("start", start))
+        if stop is not None and (type(stop) is not int or stop < 0):
+            object.__setattr__(self, "stop", byte_count("stop", stop))
+        if size_bytes is not None and (type(size_bytes) is not int or size_bytes < 0):
+            object.__setattr__(self, "size_bytes", byte_count("size_bytes", size_bytes))
         if self.into is not None:
             object.__setattr__(self, "into", writable_view(self.into))
         if self.version is not None:

@@ -51,6 +51,17 @@ class RangeRead(HedgedOperation[ObjectData]):
         learn: called with the checksum of the whole object, on the transport's thread, when an answer tells it.
     """
 
+    _pinned_here = False
+    _received = 0  # bytes in the body, from all attempts
+    _checksum: Checksum | None = None  # of the whole object
+    # Of the attempt's answer, once its headers are here.
+    _answer: Answer | None = None
+    _info: ObjectInfo | None = None
+    _length = 0  # of the range in this object
+    _skip = 0
+    _error_body = b""
+    _failure: Exception | None = None
+
     def __init__(
         self,
         dialect: Dialect,
@@ -68,20 +79,8 @@ class RangeRead(HedgedOperation[ObjectData]):
         self._learn = learn
         self.version = read.version
         self._size_bytes = read.size_bytes
-        self._pinned_here = False
         self._describe_only = read.length_bytes == 0
-        self._given_body = body
-        self._body = body
-        self._received = 0  # bytes in the body, from all attempts
-        self._checksum: Checksum | None = None  # of the whole object
-        # Of the attempt's answer, once its headers are here.
-        self._lines: list[bytes] = []
-        self._answer: Answer | None = None
-        self._info: ObjectInfo | None = None
-        self._length = 0  # of the range in this object
-        self._skip = 0
-        self._error_body = b""
-        self._failure: Exception | None = None
+        self._given_body = self._body = body
 
     def build(self) -> Request:
         """Ask for what is still missing; a range that holds no bytes only has the object described."""
@@ -153,25 +152,30 @@ class RangeRead(HedgedOperation[ObjectData]):
                 self._answer = Answer(self._lines)
                 if self._answer.status in (200, 206):
                     self._admit(self._answer)
-            if self._info is None:
+            body, received = self._body, self._received
+            if self._info is None or body is None:
                 self._error_body += chunk[: _ERROR_BODY_BYTES - len(self._error_body)]
-                return None
-            piece: bytes | memoryview = chunk
-            if self._skip:
-                skipped = min(self._skip, len(chunk))
-                self._skip -= skipped
-                piece = memoryview(chunk)[skipped:]
-            left = self._length - self._received
-            if len(piece) > left:
-                self.satisfied = self._info.size_bytes - self._read.start - self._length > _UNWANTED_BYTES
-                piece = memoryview(piece)[:left]
-            if piece:
-                assert self._body is not None
-                self._body.put(self._received, piece)
-                self._received += len(piece)
+            elif self._skip or received + len(chunk) > self._length:
+                return self._receive_some(chunk, body, self._info)
+            else:
+                body.put(received, chunk)
+                self._received = received + len(chunk)
         except Exception as error:  # noqa: BLE001  # must not reach libcurl; `interrupted` reports it
             self._failure = error
             return -1
+        return None
+
+    def _receive_some(self, chunk: bytes, body: Body, info: ObjectInfo) -> int | None:
+        """Take what a chunk has of the range; end the attempt where the answer goes on for long after it."""
+        skipped = min(self._skip, len(chunk))
+        self._skip -= skipped
+        piece = memoryview(chunk)[skipped:][: self._length - self._received]
+        if piece:
+            body.put(self._received, piece)
+            self._received += len(piece)
+        if skipped + len(piece) == len(chunk):
+            return None
+        self.satisfied = info.size_bytes - self._read.start - self._length > _UNWANTED_BYTES
         return -1 if self.satisfied else None
 
     def _admit(self, answer: Answer) -> ObjectInfo:
