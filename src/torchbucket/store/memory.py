@@ -211,15 +211,14 @@ class _MemoryWriter(BaseWriter):
     def __init__(self, store: MemoryStore, key: str, condition: Condition | None) -> None:
         super().__init__(store.address(key))
         self._store, self._key, self._condition = store, key, condition
-        self._buffer = bytearray()
+        self._pieces: list[bytes] = []
 
     def _write(self, view: memoryview) -> None:
-        self._buffer += view
+        self._pieces.append(bytes(view))
 
     def _publish(self) -> ObjectInfo:
-        info = self._store._put(self._key, bytes(self._buffer), self._condition)
-        self._buffer = bytearray()
-        return info
+        pieces, self._pieces = self._pieces, []
+        return self._store._put(self._key, b"".join(pieces), self._condition)
 
     def _discard(self) -> None:
-        self._buffer = bytearray()
+        self._pieces = []
