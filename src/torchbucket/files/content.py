@@ -205,11 +205,12 @@ class RangedContent:
         self._size_bytes, self._version = data.info.size_bytes, data.info.version
         expected = (self._size_bytes if stop is None else min(stop, self._size_bytes)) - start
         if data.start != start or len(data.data) != expected:
+            uri = f"{self._store.uri.removesuffix('/')}/{self._key}"
             raise TruncatedError(
-                f"{self._store.uri}/{self._key}: the store answered a read of {expected} bytes from {start} with "
+                f"{uri}: the store answered a read of {expected} bytes from {start} with "
                 f"{len(data.data)} bytes from {data.start}; this is a fault of the store, please report it",
                 operation="read",
-                uri=f"{self._store.uri}/{self._key}",
+                uri=uri,
             )
         return data
 

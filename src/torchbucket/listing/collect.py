@@ -60,8 +60,7 @@ def list_objects(
             page = _selected(page, select)
         return Block.of(page.keys, page.sizes_bytes, page.versions if versions else None) if page.keys else None
 
-    if store.uri.startswith("file:"):
-        # A page of a directory means to read the directory, so it is walked once instead.
+    if store.lists_by_walking:
         blocks = [block for page in _walked(store, prefix) if (block := keep(page)) is not None]
     else:
         blocks = list_ranges(store, prefix, requests_in_flight=requests_in_flight, keep=keep)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from torchbucket.listing.blocks import UNKNOWN_SIZE, Block, join_keys, join_sizes, join_versions
-from torchbucket.listing.keys import KeyColumn
-from torchbucket.listing.versions import VersionColumn
+from torchbucket.listing.key_column import KeyColumn
+from torchbucket.listing.version_column import VersionColumn
 from torchbucket.uri import key_bytes
 
 __all__ = ["UNKNOWN_SIZE", "KeyColumn", "Listing", "VersionColumn"]

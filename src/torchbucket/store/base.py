@@ -41,6 +41,11 @@ class BaseStore:
         return self._uri
 
     @property
+    def lists_by_walking(self) -> bool:
+        """False: a page is one request, wherever it begins."""
+        return False
+
+    @property
     def config(self) -> StoreConfig:
         """The settings that the store was opened with."""
         return self._config

@@ -204,7 +204,12 @@ class Store(Protocol):
 
     @property
     def uri(self) -> str:
-        """The root's address, such as ``s3://bucket``; an object's is ``f"{store.uri}/{key}"``."""
+        """The root's address, such as ``s3://bucket`` or ``file:///``; an object's has its key after a slash."""
+        ...
+
+    @property
+    def lists_by_walking(self) -> bool:
+        """Whether names are found by a walk, so that ``list`` takes one of them and each page another."""
         ...
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:

@@ -24,6 +24,7 @@ class SimulatedStore:
     """
 
     uri = "simulated://names"
+    lists_by_walking = False
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ class WaitedFor:
     """A simulated store whose clock also advances while somebody waits for a future's result."""
 
     uri = SimulatedStore.uri
+    lists_by_walking = False
 
     def __init__(self, store: SimulatedStore) -> None:
         self._store = store

@@ -25,7 +25,7 @@ from torchbucket import (
 )
 from torchbucket.datasets.compose.groups import group_positions
 from torchbucket.listing import Listing, Manifest
-from torchbucket.listing.versions import VersionColumn
+from torchbucket.listing.version_column import VersionColumn
 from torchbucket.store import ObjectData, ObjectInfo, Read, open_store
 from torchbucket.store.memory import MemoryStore
 from torchbucket.store.temporary_names import temporary_key

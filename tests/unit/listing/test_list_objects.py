@@ -7,6 +7,7 @@ import pytest
 from torchbucket import ConfigError, NotFoundError, StoreConfig
 from torchbucket.listing import list_objects
 from torchbucket.store import open_store
+from torchbucket.store.wrappers import LimitedStore, MeteredStore, OperationUsage
 
 NAMES = ["a", "a-b", "a.b/c", "a/b", "a/b.c", "a/c/d", "b", "é/ü"]
 
@@ -32,6 +33,15 @@ def test_a_listing_is_what_the_store_lists(store):
         assert list(listing.keys) == [info.key for info in infos]
         assert listing.sizes_bytes.tolist() == [info.size_bytes for info in infos]
         assert [listing.version(position) for position in range(len(listing))] == [info.version for info in infos]
+
+
+def test_a_directory_is_walked_once_behind_wrappers_too(store):
+    metered = MeteredStore(LimitedStore(store, 2))
+    assert metered.lists_by_walking is store.lists_by_walking is store.uri.startswith("file:")
+    assert list(list_objects(metered).keys) == [info.key for info in store.list()]
+    operations = metered.usage().operations
+    assert set(operations) == ({"list"} if store.lists_by_walking else {"submit_list_page"})
+    assert operations.get("list", OperationUsage(calls=1)).calls == 1
 
 
 def test_pages_begin_after_any_key(store):

@@ -88,6 +88,7 @@ class Stuck:
     """A store whose listing stops getting on after the first names."""
 
     uri = "stuck://b"
+    lists_by_walking = False
 
     def __init__(self, keys: list[str]) -> None:
         self.keys = keys

@@ -64,6 +64,11 @@ class FileStore(BaseStore):
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
 
+    @property
+    def lists_by_walking(self) -> bool:
+        """True: a page from some key on means to read the directories anew."""
+        return True
+
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the files under a prefix; those written or removed meanwhile may or may not be among them."""
         for key, found in list_files(self._root, self.uri, prefix, start_after=start_after):

@@ -52,6 +52,11 @@ class ForwardingStore:
         """The inner store's address."""
         return self._inner.uri
 
+    @property
+    def lists_by_walking(self) -> bool:
+        """As the inner store does."""
+        return self._inner.lists_by_walking
+
     # -- the hooks ----------------------------------------------------------------------------------------------------
 
     def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0) -> T:  # noqa: ARG002  # for overrides
