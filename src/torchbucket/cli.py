@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -50,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0; 1 when a store failed or a file is not what it should be; 2 for a mistake in what was asked
         for; 130 after an interruption. Mistakes and failures are one line on stderr.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name may have what the terminal's encoding lacks
     try:
         status = _run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -72,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="torchbucket",
-        description="Look at what is in a bucket: s3://, gs://, file:// and memory:// addresses.",
+        description="Look at what is in a bucket or a directory: s3:// and gs:// addresses, and paths.",
         epilog="torchbucket COMMAND --help says what a command takes",
     )
     parser.add_argument("--version", action="version", version=f"torchbucket {metadata.version('torchbucket')}")

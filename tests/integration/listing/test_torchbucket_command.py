@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -165,6 +166,16 @@ def test_an_interruption_ends_with_130():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "torchbucket: interrupted\n")
+
+
+def test_names_that_the_outputs_encoding_lacks_are_escaped(tmp_path):
+    (tmp_path / "é ☃").write_bytes(b"1")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    program = [sys.executable, "-m", "torchbucket.cli", "list", str(tmp_path)]
+    done = subprocess.run(program, capture_output=True, check=True, env=environment)
+    assert done.stdout.rstrip().endswith(rb"/\xe9 \u2603")
+    done = subprocess.run([*program, "--format", "json"], capture_output=True, check=True, env=environment)
+    assert json.loads(done.stdout.decode("ascii"))["key"] == f"{tmp_path}/é ☃".removeprefix("/")
 
 
 def test_it_runs_as_a_program():

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 
 from torchbucket.cli_options import add_store_options, store_config
 from torchbucket.listing.collect import list_objects
 from torchbucket.listing.columns import Listing
-from torchbucket.listing.commands.wording import check_found, shown, summary_text
+from torchbucket.listing.commands.wording import check_found, json_line, shown, summary_text
 from torchbucket.listing.summary import Summary
 from torchbucket.store import open_store
 from torchbucket.uri import ObjectURI
@@ -20,7 +19,11 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the subcommand takes."""
-    parser.add_argument("uri", metavar="URI", help="a prefix, such as s3://bucket/train/; plain text, not a directory")
+    parser.add_argument(
+        "uri",
+        metavar="URI",
+        help="a prefix (plain text), such as s3://bucket/train/; or a path",
+    )
     parser.add_argument("--summary", action="store_true", help="print counts and sizes in place of the objects")
     parser.add_argument(
         "--format",
@@ -48,8 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _json_lines(listing: Listing) -> Iterator[str]:
     for position, (key, size_bytes) in enumerate(zip(listing.keys, listing.sizes_bytes.tolist(), strict=True)):
-        found = {"key": key, "size_bytes": size_bytes, "version": listing.version(position)}
-        yield json.dumps(found, ensure_ascii=False) + "\n"
+        yield json_line({"key": key, "size_bytes": size_bytes, "version": listing.version(position)})
 
 
 def _text_lines(listing: Listing) -> Iterator[str]:

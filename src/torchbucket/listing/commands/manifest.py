@@ -15,7 +15,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the subcommand takes."""
-    parser.add_argument("uri", metavar="URI", help="the prefix to list, such as s3://bucket/train/")
+    parser.add_argument("uri", metavar="URI", help="a prefix, such as s3://bucket/train/; or a path")
     parser.add_argument(
         "out", metavar="OUT", help="the file to write: a path, or an address such as s3://bucket/m.parquet"
     )

@@ -18,7 +18,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the subcommand takes."""
-    parser.add_argument("uri", metavar="URI|MANIFEST", help="a prefix, or a manifest: what ends with .parquet")
+    parser.add_argument("uri", metavar="URI|MANIFEST", help="a prefix, a path, or a manifest: what ends with .parquet")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json prints one document")
     add_store_options(parser)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 
 from torchbucket.errors import NotFoundError
@@ -10,7 +11,13 @@ from torchbucket.listing.columns import Listing
 from torchbucket.listing.summary import Summary
 from torchbucket.uri import ObjectURI
 
-__all__ = ["check_found", "shown", "size_text", "summary_text"]
+__all__ = ["check_found", "json_line", "shown", "size_text", "summary_text"]
+
+
+def json_line(value: object) -> str:
+    """One line of JSON, whose texts are escaped where the output's encoding may lack a character of them."""
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=not is_unicode) + "\n"
 
 
 def check_found(listing: Listing, location: ObjectURI) -> None:
@@ -45,7 +52,7 @@ def summary_text(summary: Summary, uri: str, *, in_json: bool) -> str:
         in_json: write JSON.
     """
     if in_json:
-        return json.dumps({"uri": uri, **asdict(summary)}, ensure_ascii=False) + "\n"
+        return json_line({"uri": uri, **asdict(summary)})
     lines = [f"{shown(uri)}: {summary.count:,} objects, {size_text(summary.total_bytes)}"]
     if summary.unknown_sizes:
         lines.append(f"{summary.unknown_sizes:,} of them have no known size")
