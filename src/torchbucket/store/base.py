@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
-from typing import TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, ObjectChangedError
@@ -16,11 +15,8 @@ from torchbucket.uri import ObjectURI
 __all__ = [
     "BaseStore",
     "check_same",
-    "completed",
     "refuse_fields",
 ]
-
-T = TypeVar("T")
 
 
 class BaseStore:
@@ -109,16 +105,6 @@ def check_same(
             operation=operation,
             uri=uri,
         )
-
-
-def completed(work: Callable[[], T]) -> Future[T]:
-    """Do the work now and return it as a future that is done."""
-    future: Future[T] = Future()
-    try:
-        future.set_result(work())
-    except Exception as error:  # noqa: BLE001  # handed to the caller by the future
-        future.set_exception(error)
-    return future
 
 
 def refuse_fields(config: StoreConfig, uri: str, meaningless: Mapping[str, str]) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-import weakref
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
 
-__all__ = ["Holdable", "Renewable", "hold_during_fork", "renew_after_fork"]
+__all__ = ["Holdable", "Renewable", "forks_before", "hold_during_fork", "renew_after_fork"]
+
+T = TypeVar("T")
 
 
 class Renewable(Protocol):
@@ -30,44 +34,74 @@ class Holdable(Protocol):
         ...
 
 
-_renewable: weakref.WeakSet[Renewable] = weakref.WeakSet()
-_holdable: weakref.WeakSet[Holdable] = weakref.WeakSet()
-_held: list[Holdable] = []
-_one_fork = threading.Lock()
+# By identity. Unlike a WeakSet these can be read in one step, whatever other threads add and the collector removes.
+_renewable: WeakValueDictionary[int, Renewable] = WeakValueDictionary()
+_holdable: WeakValueDictionary[int, Holdable] = WeakValueDictionary()
+_held: dict[int, list[Holdable]] = {}  # by the thread that forks
+_one_fork = threading.RLock()
+_forks_before = 0
+
+
+def forks_before() -> int:
+    """How many forks lie between the program's first process and this one: differs in parent and child."""
+    return _forks_before
 
 
 def renew_after_fork(owner: Renewable) -> None:
     """Have ``owner.renew`` called in every child forked while the owner is alive."""
-    _renewable.add(owner)
+    _renewable[id(owner)] = owner
 
 
 def hold_during_fork(owner: Holdable) -> None:
-    """Have ``owner.hold`` called before every fork and ``owner.resume`` after it in the parent."""
-    _holdable.add(owner)
+    """Have ``owner.hold`` called before every fork of this process and ``owner.resume`` after it.
+
+    Waits for the end of a fork that is under way, so it is for the thread that is to be held, while it holds nothing.
+    """
+    with _one_fork:
+        _holdable[id(owner)] = owner
+
+
+def _alive(owners: WeakValueDictionary[int, T]) -> Iterator[T]:
+    for reference in owners.valuerefs():
+        owner = reference()
+        if owner is not None:
+            yield owner
 
 
 def _before() -> None:
     # One fork at a time, since two threads that hold the same owners in another order would wait for each other.
     _one_fork.acquire()
-    _held.extend(_holdable)
-    for owner in _held:
+    held = _held[threading.get_ident()] = []
+    for owner in _alive(_holdable):
+        held.append(owner)
         owner.hold()
 
 
 def _after_in_parent() -> None:
-    for owner in _held:
-        owner.resume()
-    _held.clear()
-    _one_fork.release()
+    # An interrupt (Ctrl-C) may have ended `_before` anywhere, and the fork happens nevertheless.
+    for owner in _held.pop(threading.get_ident(), ()):
+        with contextlib.suppress(RuntimeError):
+            owner.resume()
+    with contextlib.suppress(RuntimeError):
+        _one_fork.release()
 
 
 def _after_in_child() -> None:
-    # The parent's other threads are gone and may have held any lock; each owner makes itself new ones.
-    global _one_fork
-    _one_fork = threading.Lock()
+    # The parent's other threads are gone and may have held any lock; each owner makes itself new ones. What was held
+    # is the parent's, and none of the child's own threads is there yet.
+    global _one_fork, _forks_before, _holdable
+    _one_fork = threading.RLock()
+    _forks_before += 1
     _held.clear()
-    for owner in list(_renewable):
-        owner.renew()
+    _holdable = WeakValueDictionary()
+    failure: BaseException | None = None
+    for owner in _alive(_renewable):
+        try:
+            owner.renew()
+        except BaseException as error:  # noqa: BLE001  # the others are renewed nevertheless
+            failure = error
+    if failure is not None:
+        raise failure
 
 
 if hasattr(os, "register_at_fork"):

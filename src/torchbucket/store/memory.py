@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError
 from torchbucket.store.arguments import byte_count, check_key, check_size_hint, first_bytes
-from torchbucket.store.base import BaseStore, check_same, completed
+from torchbucket.store.base import BaseStore, check_same
 from torchbucket.store.conditions import Condition, condition_of, unmet
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
 from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
 from torchbucket.store.scatter import check_within, checked_targets
+from torchbucket.store.store_future import completed
 from torchbucket.store.writer import BaseWriter
 from torchbucket.uri import ObjectURI, key_bytes
 

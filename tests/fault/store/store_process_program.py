@@ -8,14 +8,17 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from typing import Any
 
 from torchbucket.config import MIB, StoreConfig
 from torchbucket.errors import StoreError, TransportError
 from torchbucket.store import Read, Store, open_store
+from torchbucket.store.wrappers import LimitedStore
 
 SMALL = 200
 LARGE_BYTES = 11 * MIB
@@ -148,6 +151,117 @@ def start_methods(store: Store) -> None:
     check(store, 0)
 
 
+def _ends_well(pid: int) -> None:
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def _in_child(work: Callable[[], None]) -> int:
+    """Fork; the child does the work and exits with 0 where that succeeded."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001
+            print(f"child: {error!r}", flush=True)
+            os._exit(1)
+        os._exit(0)
+    return pid
+
+
+def forks_of_forks(store: Store) -> None:
+    """A child, which inherited a loop that stood still, reads and forks in its turn, also from another thread."""
+    make(store)
+
+    def grandchild() -> None:
+        check(store, 3)
+
+    def child() -> None:
+        statuses: list[int] = []
+
+        def fork_here() -> None:
+            statuses.append(os.waitpid(_in_child(grandchild), 0)[1])
+
+        thread = threading.Thread(target=fork_here)
+        thread.start()
+        thread.join(60)
+        assert statuses == [0], statuses
+        check(store, 5)
+        fork_here()
+        assert statuses == [0, 0], statuses
+
+    _ends_well(_in_child(child))
+    check(store, 7)
+
+
+def pool_of_brief_workers(store: Store) -> None:
+    """A child starts a pool whose workers end after each task: its handler's thread forks the next ones."""
+    make(store)
+
+    def child() -> None:
+        with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+            assert pool.starmap_async(_in_worker, [(store, n) for n in range(3)], chunksize=1).get(60) == [True] * 3
+
+    _ends_well(_in_child(child))
+
+
+def forks_while_stores_open(store: Store) -> None:
+    """Several threads fork while others open, use and drop stores."""
+    make(store)
+    stop, failures = threading.Event(), []
+
+    def use() -> None:
+        while not stop.is_set():
+            own = open_store(store.uri, store.config)  # type: ignore[attr-defined]
+            own.read("k1")
+
+    def fork() -> None:
+        for _ in range(8):
+            _ends_well(_in_child(lambda: check(store, 2, 5)))
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001
+            failures.append(repr(error))
+
+    users = [threading.Thread(target=guarded, args=(use,)) for _ in range(3)]
+    forkers = [threading.Thread(target=guarded, args=(fork,)) for _ in range(2)]
+    for thread in (*users, *forkers):
+        thread.start()
+    for thread in forkers:
+        thread.join()
+    stop.set()
+    for thread in users:
+        thread.join()
+    assert not failures, failures
+
+
+def any_future_ends_in_a_child(store: Store) -> None:
+    """Whatever waits, also ``concurrent.futures.wait``, for whatever future: it ends in a child."""
+    make(store)
+    gate = threading.Event()
+    with tempfile.TemporaryDirectory() as directory:
+        files = open_store(f"file://{directory}")
+        files.write("k", b"v")
+        # Its threads stand still until the children are gone.
+        files._submit(gate.wait)  # type: ignore[attr-defined]
+        late = [files._submit(gate.wait) for _ in range(40)]  # type: ignore[attr-defined]
+        late.append(store.submit_read(Read(key="large", size_bytes=LARGE_BYTES)))
+        late.append(LimitedStore(files, 1).submit_read(Read(key="k")))
+
+        def child() -> None:
+            done, left = wait(late, timeout=30)
+            assert not left
+            told = [future.exception() for future in done]
+            assert sum(isinstance(error, TransportError) and "forked" in str(error) for error in told) >= 41
+            assert files.read("k").data == b"v"
+            check(store, 1)
+
+        _ends_well(_in_child(child))
+        gate.set()
+        wait(late, timeout=60)
+
+
 def exit_while_reading(store: Store) -> None:
     """The server is silent for ever; the exit does not wait for it."""
     store.submit_read(Read(key="silent"))
@@ -196,6 +310,10 @@ def main() -> None:
             fork_from_a_callback,
             parents_future_in_a_child,
             start_methods,
+            forks_of_forks,
+            pool_of_brief_workers,
+            forks_while_stores_open,
+            any_future_ends_in_a_child,
             exit_while_reading,
             exit_with_open_writer,
             interrupt_a_write,

@@ -81,6 +81,16 @@ def test_processes(served: Served, scenario: str) -> None:
     assert served.run(scenario).endswith("done\n")
 
 
+@pytest.mark.parametrize(
+    "scenario",
+    ["forks_of_forks", "pool_of_brief_workers", "forks_while_stores_open", "any_future_ends_in_a_child"],
+)
+def test_life_after_a_fork(served: Served, scenario: str) -> None:
+    if served.scheme == "gs":
+        pytest.skip("it is about the transport alone, which is the same")
+    assert served.run(scenario).endswith("done\n")
+
+
 def test_an_exit_aborts_what_nobody_closed(served: Served) -> None:
     served.run("exit_with_open_writer")
     assert served.testbed.open_uploads() == []

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from torchbucket.datasets.compose.groups import group_positions
@@ -18,6 +19,7 @@ from torchbucket.errors import NotFoundError, ObjectChangedError, PermissionDeni
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store import Read, open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo
+from torchbucket.store.store_future import submit_to
 
 __all__ = ["composed_readers"]
 
@@ -123,7 +125,7 @@ class _Composing:
         ]
         group = _Group(positions, infos, size_bytes)
         if len(positions) > 1 and size_bytes:
-            group.joining = self._pool.submit(self._join, group)
+            group.joining = submit_to(self._pool, partial(self._join, group))
         else:
             self._read_singly(group)
         return group
@@ -179,7 +181,7 @@ class _Composing:
 
     def _taken_apart(self, group: _Group, joined: _Joined) -> list[ObjectData]:
         data = joined.future.result()
-        self._removals.append(self._pool.submit(self._temporaries.remove, joined.key))
+        self._removals.append(submit_to(self._pool, partial(self._temporaries.remove, joined.key)))
         if len(data.data) != group.size_bytes:
             raise TruncatedError(
                 f"{self._source.root.root}/{joined.key}: the store answered a read of {group.size_bytes} bytes with "

@@ -25,6 +25,7 @@ from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
 from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
 from torchbucket.store.scatter import check_within, checked_targets
+from torchbucket.store.store_future import submit_to
 from torchbucket.store.temporary_names import target_of
 from torchbucket.store.writable_bytes import writable_bytes
 from torchbucket.uri import ObjectURI, key_bytes
@@ -114,7 +115,7 @@ class FileStore(BaseStore):
             if self._pool is None:
                 workers = min(self._config.concurrency, _READERS)
                 self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
-            return self._pool.submit(work)
+            return submit_to(self._pool, work)
 
     def submit_read_into(
         self,

@@ -15,7 +15,8 @@ from torchbucket.store.http.part_sums import ChecksumQuery, PartSums
 from torchbucket.store.http.range_read import RangeRead
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Read
 from torchbucket.store.scatter import Part
-from torchbucket.store.transport.operation import Operation, StoreFuture
+from torchbucket.store.store_future import StoreFuture
+from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.transport import Transport
 
 __all__ = ["ParallelRead"]

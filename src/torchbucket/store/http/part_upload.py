@@ -17,6 +17,7 @@ from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.temporary_objects import remove_temporaries
 from torchbucket.store.http.uploads import UploadedPart
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.store_future import on_transport_thread, refuse_to_wait
 from torchbucket.store.temporary_names import temporary_key
 from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Operation
@@ -101,6 +102,7 @@ class PartUpload:
         )
 
     def _send(self, part: Callable[[str, int], Operation[UploadedPart]], ended: Callable[[], None] | None) -> None:
+        refuse_to_wait(f"write {self._dialect.address(self._target_key)}")
         self.wait_for_room(self._most_pending)
         if self.count == self._dialect.most_parts:
             uri = self._dialect.address(self._target_key)
@@ -123,6 +125,7 @@ class PartUpload:
 
     def wait_for_room(self, most_pending: int) -> None:
         """Wait until fewer than so many parts are on their way; raise what made one fail."""
+        refuse_to_wait(f"write {self._dialect.address(self._target_key)}")
         with self._changed:
             self._changed.wait_for(lambda: len(self._pending) < most_pending or self._failure is not None)
             if self._failure is not None:
@@ -177,8 +180,12 @@ class PartUpload:
         """Give the upload up: cut its parts, and have the server drop those that it has.
 
         It waits for the server for some seconds, and raises nothing: what made the caller give up matters more. Where
-        the server does not answer, the abort is tried on by itself and a warning is logged.
+        the server does not answer, the abort is tried on by itself and a warning is logged. On a transport's thread it
+        waits for nothing.
         """
+        if on_transport_thread():
+            self.abort_soon()
+            return
         pending = tuple(self._pending)
         self._transport.drop(pending)
         wait([part.future for part in pending], timeout=_CUT_TIMEOUT_S)

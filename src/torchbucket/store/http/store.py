@@ -24,6 +24,7 @@ from torchbucket.store.http.whole_write import copy_in_parts, write_from_memory
 from torchbucket.store.list_page import infos_of, wrong_listing
 from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
 from torchbucket.store.scatter import checked_targets
+from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
 from torchbucket.store.transport.transport import Transport, close_all
@@ -182,6 +183,7 @@ class HttpStore(BaseStore):
         check_key(target_key)
         for source in sources:
             check_key(source.key)
+        refuse_to_wait(f"compose {self.address(target_key)}")
         if not self._dialect.most_sources:
             raise UnsupportedError(
                 f"compose {self.address(target_key)}: the provider joins no objects into one; write the object anew",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 __all__ = ["FairQueue"]
@@ -53,6 +53,19 @@ class FairQueue(Generic[T]):
         elif caller is not None:
             del self._lines[caller]
         return item
+
+    def take_out(self, unwanted: Callable[[T], bool]) -> list[T]:
+        """Remove and return the items that are not wanted any more."""
+        found = [item for item in self if unwanted(item)]
+        if found:
+            turns, self._turns, self._lines = self._turns, deque(), {}
+            for caller, line in turns:
+                left = deque(item for item in line if not unwanted(item))
+                if left:
+                    self._turns.append((caller, left))
+                    if caller is not None:
+                        self._lines[caller] = left
+        return found
 
     def __bool__(self) -> bool:
         return bool(self._turns)

@@ -8,17 +8,17 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import StoreError, ThrottledError, TransportError
-from torchbucket.store.forking import hold_during_fork
+from torchbucket.store.forking import forks_before, hold_during_fork
+from torchbucket.store.store_future import TransportThread
 from torchbucket.store.transport.engine import Attempt, Engine, Events
 from torchbucket.store.transport.fair_queue import FairQueue
 from torchbucket.store.transport.hedge_race import Hedges
@@ -32,6 +32,11 @@ __all__ = ["Loop"]
 
 _log = logging.getLogger("torchbucket.transport")
 
+# A loop that had nothing to do for so long ends, with its thread, descriptors and connections, which the server may
+# have closed by then; the next operation begins another. Source: below libcurl's 118 s, after which it would not use an
+# idle connection any more (CURLOPT_MAXAGE_CONN), and above the pauses between the batches of a training loop.
+_IDLE_S: Final = 60.0
+
 
 class Loop:
     """The thread, its engine and the operations in its care; started by the constructor."""
@@ -40,7 +45,6 @@ class Loop:
         self._config = config
         self._observer = observer
         self._engine = engine
-        self._pid = os.getpid()
         self._backoff = Backoff(config.retry)
         self._list_backoff = Backoff(config.list_retry) if config.list_retry is not None else self._backoff
         self._budget = RetryBudget()
@@ -50,6 +54,8 @@ class Loop:
         self._hedges = Hedges(HedgePolicy(config.hedge_share), engine, self._cut) if hedged else None
         # Held whenever the thread is inside the engine. Reentrant: a callback on this thread may fork.
         self._gate = threading.RLock()
+        # Held to hand operations over and to end. Reentrant: the collector may run a destructor that submits, anywhere.
+        self._entrance = threading.RLock()
         self._inbox: deque[tuple[tuple[Operation[Any], ...], Hashable]] = deque()
         self._queue: FairQueue[Operation[Any]] = FairQueue()
         self._waiting: list[tuple[float, int, Operation[Any]]] = []
@@ -59,27 +65,20 @@ class Loop:
         self._search_dropped = False
         self._stopping = False
         self._drain = True
-        self.ended = False
-        # A daemon: an interpreter that exits does not wait for the network.
-        self._thread = threading.Thread(target=self._run, name="torchbucket-transport", daemon=True)
-        hold_during_fork(self)
+        self._idle_since_s: float | None = None
+        self._thread = TransportThread(self._run, "torchbucket-transport")
         self._thread.start()
 
     # -- called from any thread ---------------------------------------------------------------------------------------
 
     def submit(self, operations: tuple[Operation[Any], ...], caller: Hashable) -> bool:
-        """Take a caller's operations over; False where the thread has ended and a new one is needed."""
-        group = (operations, caller)
-        self._inbox.append(group)
+        """Take a caller's operations over; False where the thread ends and a new one is needed."""
+        with self._entrance:
+            if self._stopping:
+                return False
+            self._inbox.append((operations, caller))
         if self._sleeping:
             self._engine.wake()
-        if self.ended:
-            # The thread may have ended before it saw the group; whoever takes it out first owns it.
-            try:
-                self._inbox.remove(group)
-            except ValueError:
-                return True
-            return False
         return True
 
     def look_for_dropped(self) -> None:
@@ -89,16 +88,16 @@ class Loop:
 
     def stop(self, *, drain: bool = False) -> None:
         """Have the thread end, after its operations or at once."""
-        if os.getpid() != self._pid:
+        if self._thread.process != forks_before():
             return  # A finalizer inherited from the parent, whose thread it is.
         self._drain = drain
-        self._stopping = True
+        with self._entrance:
+            self._stopping = True
         self._engine.wake()
 
     def join(self, timeout_s: float | None = None) -> None:
-        """Wait for the thread's end, unless this is it."""
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout_s)
+        """Wait for the thread's end."""
+        self._thread.join(timeout_s)
 
     def hold(self) -> None:
         """Wait until the thread is outside the engine and keep it there, for a fork."""
@@ -113,6 +112,7 @@ class Loop:
     def _run(self) -> None:
         failure: BaseException | None = None
         try:
+            hold_during_fork(self)
             while not self._is_over():
                 self._sleeping = True
                 events = self._engine.wait(self._wait_s())
@@ -120,31 +120,43 @@ class Loop:
                 with self._gate:
                     self._advance(events)
                 self._deliver()
-                if os.getpid() != self._pid:
-                    return  # Something that was delivered forked, on this thread: all of this is the parent's.
+                if self._thread.process != forks_before():
+                    return
         except BaseException as error:  # noqa: BLE001  # reported to everyone who waits
             failure = error
             _log.exception("the transport's thread failed; its operations fail with it")
         finally:
-            if os.getpid() == self._pid:
-                self.ended = True
+            if self._thread.process == forks_before():
+                with self._entrance:
+                    self._stopping = True
                 self._fail_all(failure)
                 with self._gate:
                     self._engine.close()
 
     def _is_over(self) -> bool:
-        if not self._stopping:
+        if self._engine.busy or self._queue or self._waiting or self._inbox:
+            self._idle_since_s = None
+            return self._stopping and not self._drain
+        if self._stopping:
+            return True
+        now_s = time.monotonic()
+        if self._idle_since_s is None:
+            self._idle_since_s = now_s
+        if now_s < self._idle_since_s + _IDLE_S:
             return False
-        return not self._drain or not (self._engine.busy or self._queue or self._waiting or self._inbox)
+        with self._entrance:
+            self._stopping = self._stopping or not self._inbox
+        return self._stopping
 
     def _wait_s(self) -> float | None:
         due_s = self._engine.timer_s
         hedge_s = None if self._hedges is None else self._hedges.next_s()
-        if self._inbox or self._search_dropped or self._stopping or self._deliveries:
+        if self._inbox:
             return 0.0
         now_s = time.monotonic()
         for moment_s in (
             hedge_s,
+            None if self._idle_since_s is None else self._idle_since_s + _IDLE_S,
             self._waiting[0][0] if self._waiting else None,
             self._pace_due_s(now_s) if self._pace.strained else None,
         ):
@@ -345,10 +357,12 @@ class Loop:
                 if not attempt.over:
                     self._cut(attempt)
                 self._reject(operation, _given_up(operation))
-        for item in [item for item in self._waiting if item[2].dropped]:
-            self._waiting.remove(item)
-            self._reject(item[2], _given_up(item[2]))
-        heapq.heapify(self._waiting)
+        retried = [item[2] for item in self._waiting if item[2].dropped]
+        if retried:
+            self._waiting = [item for item in self._waiting if not item[2].dropped]
+            heapq.heapify(self._waiting)
+        for operation in retried + self._queue.take_out(lambda operation: operation.dropped):
+            self._reject(operation, _given_up(operation))
 
     def _fail_all(self, failure: BaseException | None) -> None:
         """Fail whatever is left, so that nobody waits for a thread that has ended."""
@@ -378,6 +392,8 @@ class Loop:
                 deliver()
             except Exception:  # noqa: BLE001  # one caller's mistake is not the others' failure
                 _log.exception("an outcome could not be delivered")
+            if self._thread.process != forks_before():
+                return  # It forked, on this thread: all of this is the parent's.
 
 
 def _given_up(operation: Operation[Any]) -> StoreError:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
-from torchbucket.errors import ConfigError, StoreError, TransportError
+from torchbucket.errors import ConfigError, StoreError
+from torchbucket.store.store_future import StoreFuture
 from torchbucket.store.transport.body import Body
 
-__all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink", "StoreFuture"]
+__all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink"]
 
 T = TypeVar("T")
 
@@ -103,39 +101,6 @@ class Onward(Exception):  # noqa: N818  # no error: a step of an operation that 
     """The request did its part and the operation's next one, which ``build`` makes, should be sent at once."""
 
 
-class StoreFuture(Future[T]):
-    """A future that fails, and does not wait for ever, in a child forked while its request was on the way."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._pid = os.getpid()
-
-    def result(self, timeout: float | None = None) -> T:
-        """Wait for the result; in a forked child raise ``TransportError`` where it had not arrived by then."""
-        self._settle_in_child()
-        return super().result(timeout)
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the failure; see ``result``."""
-        self._settle_in_child()
-        return super().exception(timeout)
-
-    def _settle_in_child(self) -> None:
-        if self._pid == os.getpid():
-            return
-        self._pid = os.getpid()
-        # The parent's lock may have been taken at the moment of the fork.
-        self._condition = threading.Condition()
-        if not self.done():
-            self._done_callbacks: list[Callable[[Future[T]], object]] = []
-            self.set_exception(
-                TransportError(
-                    "this request was begun before the process forked and only the parent gets its answer; "
-                    "make the request again in the child"
-                )
-            )
-
-
 class Operation(Generic[T]):
     """One request with all its attempts.
 
@@ -159,6 +124,8 @@ class Operation(Generic[T]):
         self.deadline_s: float | None = None
         self.begun = False
         self.dropped = False
+        self.transport: object = None
+        """What runs it, kept alive until it is over: a store may be collected while its reads are awaited."""
         self._chunks: list[bytes] = []
 
     def build(self) -> Request:

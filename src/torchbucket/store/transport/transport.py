@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.store.forking import renew_after_fork
+from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.transport.curl_engine import CurlEngine
 from torchbucket.store.transport.loop import Loop
 from torchbucket.store.transport.operation import Operation
@@ -59,22 +60,31 @@ class Transport:
                 for a caller of its own in each call.
         """
         group = tuple(operations)
+        for operation in group:
+            operation.transport = self
         while True:
             loop = self._loop
-            if loop is None or loop.ended:
-                with self._lock:
-                    loop = self._loop
-                    if loop is None or loop.ended:
-                        loop = self._loop = Loop(self._config, self._observer, CurlEngine(self._config))
-                        if self._finalizer is not None:
-                            self._finalizer.detach()
-                        self._finalizer = weakref.finalize(self, loop.stop)
-                        self._finalizer.atexit = False
-            if loop.submit(group, caller):
+            if loop is not None and loop.submit(group, caller):
                 return
+            with self._lock:
+                if self._loop is loop:
+                    self._loop = self._begin_loop()
+
+    def _begin_loop(self) -> Loop:
+        loop = Loop(self._config, self._observer, CurlEngine(self._config))
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        self._finalizer = weakref.finalize(self, loop.stop)
+        self._finalizer.atexit = False
+        return loop
 
     def run(self, operation: Operation[T]) -> T:
-        """Submit one operation and wait for its result; where the wait is interrupted, cut it and wait for that."""
+        """Submit one operation and wait for its result; where the wait is interrupted, cut it and wait for that.
+
+        Raises:
+            StoreError: this is a transport's own thread; nothing is submitted.
+        """
+        refuse_to_wait(f"{operation.name} {operation.uri}")
         self.submit((operation,))
         try:
             return operation.future.result()
@@ -93,11 +103,16 @@ class Transport:
             loop.look_for_dropped()
 
     def close(self, *, drain: bool = True, timeout_s: float | None = None) -> None:
-        """End the thread and its connections, once what was submitted is done or, without ``drain``, at once."""
+        """End the thread and its connections, once what was submitted is done or, without ``drain``, at once.
+
+        Raises:
+            StoreError: this is a transport's own thread; the connections end in time, but that cannot be waited for.
+        """
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:
             loop.stop(drain=drain)
+            refuse_to_wait("close")
             loop.join(timeout_s)
 
     def renew(self) -> None:

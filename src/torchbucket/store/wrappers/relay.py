@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import TypeVar
 
-from torchbucket.store.transport.operation import StoreFuture
+from torchbucket.store.store_future import StoreFuture
 
 __all__ = ["Relay"]
 

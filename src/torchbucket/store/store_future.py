@@ -1,0 +1,126 @@
+"""The futures of a store: they survive a fork, and refuse to be waited for by the thread that must settle them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any, TypeVar
+
+from torchbucket.errors import StoreError, TransportError
+from torchbucket.store.forking import forks_before
+
+__all__ = ["StoreFuture", "TransportThread", "completed", "on_transport_thread", "refuse_to_wait", "submit_to"]
+
+T = TypeVar("T")
+
+
+class TransportThread(threading.Thread):
+    """A thread that settles futures of stores, so that nothing it runs may wait for one."""
+
+    def __init__(self, target: Callable[[], None], name: str) -> None:
+        # A daemon: an interpreter that exits does not wait for the network.
+        super().__init__(target=target, name=name, daemon=True)
+        self.process = forks_before()
+
+
+def on_transport_thread() -> bool:
+    """Whether the calling thread is one that gets requests on, so that it must not wait for any."""
+    thread = threading.current_thread()
+    # In a child that a callback forked, the thread has no transport to serve any more.
+    return isinstance(thread, TransportThread) and thread.process == forks_before()
+
+
+def refuse_to_wait(for_what: str) -> None:
+    """Raise ``StoreError`` where this thread must not wait for a store, since it is the one that gets it on.
+
+    Args:
+        for_what: what would be waited for, for the message.
+    """
+    if on_transport_thread():
+        raise StoreError(
+            f"{for_what}: a transport's own thread cannot wait, since it is what brings the result. This was called "
+            "from a done-callback, an observer or a destructor that runs there; hand the work to another thread, for "
+            "example an executor's"
+        )
+
+
+class StoreFuture(Future[T]):
+    """A future that fails, and does not wait for ever, in a child forked before it was done."""
+
+    def __init__(self) -> None:
+        self._process = forks_before()
+        super().__init__()
+
+    @property
+    def _condition(self) -> threading.Condition:
+        # Every method of futures, and every function that waits for some, begins by taking it.
+        if self._process != forks_before():
+            self._settle_in_child()
+        return self._own_condition
+
+    @_condition.setter
+    def _condition(self, condition: threading.Condition) -> None:
+        self._own_condition = condition
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result.
+
+        Raises:
+            TransportError: in a forked child, where it had not arrived by the time of the fork.
+            StoreError: the calling thread is the one that would bring it.
+        """
+        if not self.done():
+            refuse_to_wait("result")
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the failure; see ``result``."""
+        if not self.done():
+            refuse_to_wait("exception")
+        return super().exception(timeout)
+
+    def _settle_in_child(self) -> None:
+        self._process = forks_before()
+        # The parent's lock may have been taken at the moment of the fork.
+        self._own_condition = threading.Condition()
+        self._waiters: list[Any] = []  # the parent's threads, as are its callbacks' objects
+        if not self.done():
+            self._done_callbacks: list[Callable[[Future[T]], object]] = []
+            self.set_exception(
+                TransportError(
+                    "this request was begun before the process forked and only the parent gets its answer; "
+                    "make the request again in the child"
+                )
+            )
+
+
+def completed(work: Callable[[], T]) -> StoreFuture[T]:
+    """Do the work now and return it as a future that is done."""
+    future: StoreFuture[T] = StoreFuture()
+    _fulfil(future, work)
+    return future
+
+
+def submit_to(pool: Executor, work: Callable[[], T]) -> StoreFuture[T]:
+    """Have a pool's thread do the work."""
+    future: StoreFuture[T] = StoreFuture()
+    pool.submit(_fulfil, future, work).add_done_callback(partial(_follow, future))
+    return future
+
+
+def _fulfil(future: StoreFuture[T], work: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = work()
+    except BaseException as error:  # noqa: BLE001  # handed to the caller by the future
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def _follow(future: StoreFuture[T], in_pool: Future[None]) -> None:
+    if in_pool.cancelled():  # The pool was shut down.
+        future.cancel()
