@@ -55,7 +55,8 @@ class ConfirmedWrite(Operation[ObjectInfo]):
             except Again as again:
                 # A server's error may hide that it did the work; a refusal, and being told to slow down, do not.
                 status = again.error.status
-                refused = status is not None and (300 <= status < 500 or isinstance(again.error, ThrottledError))
+                slowed = status == 503 and isinstance(again.error, ThrottledError)
+                refused = slowed or (status is not None and 300 <= status < 500)
                 self._lost = self._lost or not refused
                 raise
             except (PreconditionFailedError, NotFoundError) as refusal:
