@@ -260,6 +260,7 @@ def test_the_second_breaks_and_the_first_goes_on() -> None:
     track = Track()
     assert track.ended(track.second, failure=again()) is None
     assert (track.cut, track.racing) == ([], False)
+    assert len(track.hedges.late(track.first.started_s + 2, strained=False)) == 1  # And is asked for again.
 
 
 def test_the_second_answers_and_breaks_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 
@@ -192,6 +193,7 @@ def test_the_fewer_second_requests_are_left_the_later_a_read_must_be() -> None:
     assert asked[0] == 1
     assert asked == sorted(asked)
     assert asked[-1] == 8
+    assert policy.scarcity == math.inf
 
 
 def test_patience_with_a_body_doubles() -> None:

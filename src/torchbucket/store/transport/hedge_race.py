@@ -8,6 +8,7 @@ calls of libcurl. So nothing is written into the target of a read that is done, 
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -125,28 +126,28 @@ class Hedges:
             self._overdue.append(unanswered.popleft())
         if len(self._overdue) == waiting and now_s < self._recheck_s:
             return twins
+        self._recheck_s = now_s + _RECHECK_S
         overdue, self._overdue = self._overdue, []
-        barred = strained
         for attempt in overdue:
             if _is_answered(attempt) or attempt.operation.dropped:
                 continue
-            sent_s = self._engine.sent_s(attempt)
-            race = self._races.get(attempt.operation)
-            patience_s = late_after_s * self._policy.scarcity * (1 if race is None else race.patience)
-            if barred or sent_s is None or now_s - sent_s < patience_s:
+            if strained or not self._is_late(attempt, now_s, late_after_s):
                 self._overdue.append(attempt)
                 continue
             twin = self._made_twin(attempt)
-            if twin is None:
-                continue
-            if self._policy.take():
+            if twin is not None and self._policy.take():
                 self._race(attempt, twin)
                 twins.append(twin)
-            else:
-                barred = True
-                self._overdue.append(attempt)
-        self._recheck_s = now_s + _RECHECK_S
         return twins
+
+    def _is_late(self, attempt: Attempt, now_s: float, late_after_s: float) -> bool:
+        scarcity = self._policy.scarcity
+        if scarcity == math.inf:
+            return False
+        race = self._races.get(attempt.operation)
+        sent_s = self._engine.sent_s(attempt)
+        patience_s = late_after_s * scarcity * (1 if race is None else race.patience)
+        return sent_s is not None and now_s - sent_s >= patience_s
 
     def stalled(self, now_s: float) -> list[Attempt]:
         """Return the reads that do not move any more and should be broken off, to go on from where they are."""
@@ -211,6 +212,7 @@ class Hedges:
                 return operation, None, Again(failure)
             if first is not None:
                 if first.lines or not _answers_well(attempt):
+                    self._overdue.append(first)
                     return None
                 self._cut(first)  # As ``decide`` would have done, had the answer not begun and broken at once.
             return operation, None, race.failure or failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 __all__ = ["HedgePolicy"]
@@ -71,11 +72,12 @@ class HedgePolicy:
 
     @property
     def scarcity(self) -> float:
-        """How many times as late a read must be to be worth one of the second requests that are left: 1 where all are.
+        """How many times as late a read must be to be worth one of the second requests that are left.
 
-        So a moment in which many are a little late does not use up what the few that are really late need.
+        It is 1 where all are left, infinite where none is: so a moment in which many are a little late does not use up
+        what the few that are really late need.
         """
-        return _BURST / max(1.0, self._tokens)
+        return _BURST / self._tokens if self._tokens >= 1.0 else math.inf
 
     def take(self) -> bool:
         """Take one second request from the account; False where it is used up."""
