@@ -192,7 +192,7 @@ def test_an_object_of_too_many_parts_is_an_error_that_leaves_nothing(
         store.write("k", CONTENT)
     assert server.objects == {"k": CONTENT}
     assert server.uploads == {}
-    assert [len(part.body) for part in server.of("upload_part")][-2:] == [6 * MIB, len(CONTENT) - 6 * MIB]
+    assert sorted(len(part.body) for part in server.of("upload_part")[-2:]) == [len(CONTENT) - 6 * MIB, 6 * MIB]
 
 
 def test_a_transport_that_cannot_begin_fails_the_write_at_once(
