@@ -187,3 +187,9 @@ def test_the_certificates_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
     with pytest.raises(ConfigError, match="SSL_CERT_FILE"):
         trusted_certificates(StoreConfig())
+
+
+def test_a_directory_bucket_is_refused_by_name_unless_an_endpoint_is_given():
+    with pytest.raises(ConfigError, match=r"s3://b--use1-az4--x-s3 is a directory bucket.*not supported"):
+        addressed("b--use1-az4--x-s3", "https://s3.us-east-1.amazonaws.com", "us-east-1", None, custom=False)
+    assert addressed("b--use1-az4--x-s3", "http://127.0.0.1:9", "us-east-1", None, custom=True)

@@ -212,8 +212,14 @@ def addressed(bucket: str, endpoint: str, region: str, path_style: bool | None, 
         custom: the endpoint is not Amazon's own.
 
     Raises:
-        ConfigError: the host's name was asked for and cannot hold the bucket's.
+        ConfigError: the host's name was asked for and cannot hold the bucket's; or it is a directory bucket.
     """
+    # Source: S3 user guide, "Directory bucket naming rules". Their endpoints and sessions are others.
+    if bucket.endswith("--x-s3") and not custom:
+        raise ConfigError(
+            f"s3://{bucket} is a directory bucket (S3 Express One Zone), which is not supported: use a general purpose "
+            "bucket, or s3torchconnector for this one"
+        )
     parts = urlsplit(endpoint)
     fits = _HOST_LABEL.fullmatch(bucket) is not None or (parts.scheme == "http" and "_" not in bucket)
     in_path = path_style if path_style is not None else custom or not fits
