@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Unpack
 
-from torch.utils.data import IterableDataset as TorchIterableDataset
 from typing_extensions import TypeVar
 
-from torchbucket.datasets.epochs.sharding import Rank, Shard, check_even
+from torchbucket.datasets.epochs.sharding import check_even
 from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import ReadQueue
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
+from torchbucket.datasets.sharded_stream import ShardedStream
 from torchbucket.datasets.source import nothing_found
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.errors import ConfigError
@@ -33,7 +33,7 @@ T = TypeVar("T", default=bytes)
 
 @public
 @shows_options(IterableSettings)
-class PrefixStream(TorchIterableDataset[T_co]):
+class PrefixStream(ShardedStream[T_co]):
     """The objects under a prefix, in byte order of their names, read while they are being listed.
 
     It delivers what ``IterableDataset.from_prefix`` without ``shuffle`` does, and deals it out to ranks and workers
@@ -61,12 +61,12 @@ class PrefixStream(TorchIterableDataset[T_co]):
             raise ConfigError(
                 "PrefixStream: shuffle, even and Compose(…) need the whole listing; use IterableDataset.from_prefix"
             )
+        super().__init__(given_rank=settings.given_rank, sharding=settings.sharding)
         self._location = location
         self._transform = transform
         self._settings = settings
         self._select = select
         self._allow_empty = allow_empty
-        self._inherited_rank: Rank | None = None
 
     @classmethod
     def from_prefix(
@@ -103,12 +103,16 @@ class PrefixStream(TorchIterableDataset[T_co]):
             NotFoundError: when the listing is over and had no object, unless ``allow_empty``.
             StoreError: the listing or a read failed.
         """
-        shard = Shard.current(given=self._settings.given_rank, inherited=self._inherited_rank)
+        shard = self._shard()
         step = shard.rank.world_size * shard.workers
         mine = islice(self._found(), shard.rank.rank + shard.rank.world_size * shard.worker, None, step)
         for reader in self._readers(mine):
             yield apply_transform(self._transform, reader)
             del reader  # the consumer alone decides how long a body lives
+
+    def set_epoch(self, epoch: int) -> None:
+        """Nothing to name: every pass has the same order. For frameworks, which name epochs."""
+        super().set_epoch(epoch)
 
     def _found(self) -> Iterator[ObjectInfo]:
         seen = kept = 0
@@ -138,10 +142,6 @@ class PrefixStream(TorchIterableDataset[T_co]):
                 handed_out += 1
         finally:
             queue.drop()
-
-    def __getstate__(self) -> dict[str, object]:
-        # A spawned worker has no torch.distributed of its own: the data set tells it the rank of who sent it.
-        return self.__dict__ | {"_inherited_rank": Rank.initialised() or self._inherited_rank}
 
     def __repr__(self) -> str:
         return f"PrefixStream({str(self._location)!r})"

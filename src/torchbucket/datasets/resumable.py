@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from torch.utils.data import IterableDataset as TorchIterableDataset
 from torch.utils.data import get_worker_info
 
 from torchbucket.datasets.closing_iterator import ClosingIterator
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.epoch import EpochPlan
-from torchbucket.datasets.epochs.outer_sharding import rank_under_outer_sharding
 from torchbucket.datasets.epochs.sharding import Rank, Shard
 from torchbucket.datasets.epochs.state import StateDict
 from torchbucket.datasets.resumable_iterator import ReaderState, ResumableIterator
+from torchbucket.datasets.sharded_stream import ShardedStream
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.errors import ConfigError
 from torchbucket.listing import KeyColumn, Listing
@@ -26,7 +25,7 @@ T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S", bound=ReaderState)
 
 
-class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
+class ResumableDataset(ShardedStream[T_co], Generic[T_co, S]):
     """A stream whose share is decided when an iteration starts, and which goes on from where it was left.
 
     Args:
@@ -37,9 +36,6 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         state_type: what says how far a reader got.
     """
 
-    # Whether shares differ by one sample at most.
-    _equal_shares: ClassVar[bool] = True
-
     def __init__(
         self,
         source: ObjectSource,
@@ -49,13 +45,11 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         sharding: bool,
         state_type: type[S],
     ) -> None:
+        super().__init__(given_rank=given_rank, sharding=sharding)
         self._source = source
         self._plan = plan
-        self._given_rank = given_rank
-        self._sharding = sharding
         self._state_type = state_type
         self._clock = EpochClock()
-        self._inherited_rank: Rank | None = None
         self._loaded: S | None = None  # applies while the clock says so
         self._workers_own: S | None = None  # what the next iterator of this worker takes up
         self._latest: ResumableIterator[T_co, S] | None = None
@@ -84,8 +78,7 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
 
         Passes that have begun stay what they are. A state that was loaded keeps applying if it is of that epoch.
         """
-        # accelerate names the epoch on every rank, and then reads on one: what is wrong is told to all.
-        self._outer_rank()
+        super().set_epoch(epoch)
         self._clock.set(epoch)
         if self._latest is not None and self._latest.epoch != epoch:
             self._latest = None
@@ -146,16 +139,6 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         self._latest = reader
         return ClosingIterator(reader)
 
-    def _shard(self) -> Shard:
-        if not self._sharding:
-            return Shard(rank=Rank(rank=0, world_size=1))
-        return Shard.current(given=self._outer_rank() or self._given_rank, inherited=self._inherited_rank)
-
-    def _outer_rank(self) -> Rank | None:
-        if not self._sharding:
-            return None
-        return rank_under_outer_sharding(self._given_rank, stream=self, equal_shares=self._equal_shares)
-
     def _beginning(self, epoch: int, *, resuming: bool) -> S:
         """Where a pass of an epoch begins."""
         if self._loaded is not None and resuming and self._loaded.epoch == epoch:
@@ -163,6 +146,4 @@ class ResumableDataset(TorchIterableDataset[T_co], Generic[T_co, S]):
         return self._state_type.beginning(self._plan, epoch)
 
     def __getstate__(self) -> dict[str, object]:
-        # A spawned worker has no torch.distributed of its own: the data set tells it the rank of who sent it.
-        rank = self._outer_rank() or Rank.initialised() or self._inherited_rank
-        return self.__dict__ | {"_inherited_rank": rank, "_latest": None}
+        return super().__getstate__() | {"_latest": None}

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from torchbucket import ConfigError, IterableDataset, MapDataset, ShardedSampler, TarDataset
+from torchbucket import ConfigError, IterableDataset, MapDataset, PrefixStream, ShardedSampler, TarDataset
 
 BATCH = 4
 WORLD = 2
@@ -54,6 +54,7 @@ def streams(uri: str) -> dict[str, Callable[[int], DataLoader]]:
 
     return {
         "stream": lambda workers: loader(stream(uri), workers),
+        "listed": lambda workers: loader(PrefixStream.from_prefix(f"{uri}/objects/", transform=number_of), workers),
         "tar": lambda workers: loader(shards(uri), workers),
         "map": by_index,
         "spawned stream": lambda workers: loader(
@@ -78,7 +79,7 @@ def with_accelerate(uri: str) -> Iterator[Way]:
 
     undispatched = {"dispatch_batches": False}
     made = streams(uri)
-    for kind, workers in itertools.product(("stream", "tar", "map"), (0, 2)):
+    for kind, workers in itertools.product(("stream", "listed", "tar", "map"), (0, 2)):
         yield f"default {kind} {workers}", lambda make=made[kind], workers=workers: read(make, workers)
         yield (
             f"undispatched {kind} {workers}",
