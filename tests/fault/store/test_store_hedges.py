@@ -232,6 +232,19 @@ def test_the_parts_of_a_large_read_are_asked_for_again(
     assert sum(record.hedge for record in records) >= 1
 
 
+def test_the_parts_of_a_read_into_many_pieces_are_asked_for_again(
+    testbed: RunningTestbed, opened: Opened, records: list[RequestRecord]
+) -> None:
+    store = opened()
+    starts = range(7, len(LARGE) - 50_000, 100_000)
+    targets = [(start, memoryview(bytearray(30_000 + start % 7))) for start in starts]
+    testbed.set_faults([late("large", nth=2)])
+    store.submit_read_into("large", targets).result(30)
+    assert all(memory == LARGE[start : start + len(memory)] for start, memory in targets)
+    store.close()
+    assert sum(record.hedge for record in records) >= 1
+
+
 def test_nothing_is_written_into_a_target_after_the_read(testbed: RunningTestbed, opened: Opened) -> None:
     """The first answers at last, into memory that the caller uses for something else by then."""
     store = opened()

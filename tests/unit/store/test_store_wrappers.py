@@ -196,6 +196,7 @@ def test_calls_bytes_and_errors_are_counted_by_operation() -> None:
     store = MeteredStore(memory(a=b"12345", b=b"67"))
     assert store.read("a").data == b"12345"
     store.submit_read(Read(key="b", start=1)).result()
+    store.submit_read_into("a", [(3, memoryview(bytearray(2))), (0, memoryview(bytearray(1)))]).result()
     with pytest.raises(NotFoundError):
         store.read("missing")
     store.write("c", b"xyz")
@@ -212,6 +213,7 @@ def test_calls_bytes_and_errors_are_counted_by_operation() -> None:
     }
     assert counted == {
         "submit_read": (3, 1, 6, 0),
+        "submit_read_into": (1, 0, 3, 0),
         "write": (1, 0, 0, 3),
         "open_writer": (1, 0, 0, 0),
         "writer.write": (2, 0, 0, 5),
@@ -221,7 +223,7 @@ def test_calls_bytes_and_errors_are_counted_by_operation() -> None:
         "delete": (1, 0, 0, 0),
     }
     assert all(one.time_s >= 0 for one in usage.operations.values())
-    assert (usage.total.calls, usage.total.errors) == (11, 2)
+    assert (usage.total.calls, usage.total.errors) == (12, 2)
     store.read("a")
     assert usage.operations["submit_read"].calls == 3
 
