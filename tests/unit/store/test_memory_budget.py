@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torchbucket.config import MIB
 from torchbucket.errors import StoreError
 from torchbucket.store.http.memory_budget import CHUNK_BYTES, MemoryBudget
+from torchbucket.store.store_future import TransportThread
 
 
 def test_what_was_promised_is_there_whatever_others_took() -> None:
@@ -91,6 +92,25 @@ def test_a_share_that_no_part_would_free_is_refused_and_not_waited_for() -> None
         with pytest.raises(StoreError, match=r"1 writers are open .* promised 11534336 bytes; this one needs 5242880"):
             opening.result(30)
     assert memory.taken_bytes == 11 * MIB
+
+
+def test_a_transports_thread_does_not_wait_for_the_parts_that_it_sends() -> None:
+    memory, errors = MemoryBudget(), []
+    first = memory.open_share("memory://first", 5 * MIB, 5 * MIB)
+    first.sent([bytearray(CHUNK_BYTES)])
+
+    def open_another() -> None:
+        try:
+            memory.open_share("memory://second", 5 * MIB, 5 * MIB)
+        except StoreError as error:
+            errors.append(str(error))
+
+    thread = TransportThread(open_another, "transport")
+    thread.start()
+    thread.join(30)
+    assert len(errors) == 1
+    assert errors[0].startswith("open_writer memory://second: a transport's own thread cannot wait")
+    assert memory.taken_bytes == 5 * MIB
 
 
 @given(st.integers(0, 2**32), st.sampled_from([6, 16, 40, 128]))

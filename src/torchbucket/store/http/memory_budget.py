@@ -8,6 +8,7 @@ from typing import Final
 
 from torchbucket.errors import StoreError
 from torchbucket.store.forking import renew_after_fork
+from torchbucket.store.store_future import refuse_to_wait
 
 __all__ = ["CHUNK_BYTES", "MemoryBudget", "MemoryShare", "writers_memory"]
 
@@ -50,12 +51,15 @@ class MemoryBudget:
             budget_bytes: ``memory_budget_bytes`` of its store.
 
         Raises:
-            StoreError: the writers that are open hold too much of the budget, and no part of theirs is on its way.
+            StoreError: the writers that are open hold too much of the budget, and no part of theirs is on its way, or
+                this is the thread that moves them.
         """
         with self.changed:
             # Taken before it is there, so that nobody else is lent what comes back.
             share = MemoryShare(self, promised_bytes, budget_bytes)
             try:
+                if not self.has_room(0) and self.sent_bytes:
+                    refuse_to_wait(f"open_writer {uri}")
                 self.changed.wait_for(lambda: self.has_room(0) or not self.sent_bytes)
                 if not self.has_room(0):
                     others, taken_bytes = self.budgets.total() - 1, self.taken_bytes - promised_bytes

@@ -102,7 +102,6 @@ class PartUpload:
         )
 
     def _send(self, part: Callable[[str, int], Operation[UploadedPart]], ended: Callable[[], None] | None) -> None:
-        refuse_to_wait(f"write {self._dialect.address(self._target_key)}")
         self.wait_for_room(self._most_pending)
         if self.count == self._dialect.most_parts:
             uri = self._dialect.address(self._target_key)
