@@ -20,7 +20,7 @@ from torchbucket import IterableDataset, MapDataset, StoreConfig
 
 
 def sample_of(reader):
-    return reader.key, len(reader.read())
+    return "/".join(reader.key.split("/")[-2:]), len(reader.read())
 
 
 def refuse(reader):

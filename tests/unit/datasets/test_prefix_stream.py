@@ -125,3 +125,21 @@ def test_a_pickle_holds_no_store(bucket):
     assert b"Store'" not in sent
     assert list(pickle.loads(sent)) == list(stream)
     assert repr(stream) == f"PrefixStream('{bucket}/train/')"
+
+
+def test_a_layer_that_shares_out_to_the_ranks_is_given_everything(bucket, monkeypatch):
+    shares = pytest.importorskip("accelerate.data_loader").IterableDatasetShard
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    found = []
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        stream = PrefixStream.from_prefix(f"{bucket}/train/", transform=key_of)
+        assert len(list(stream)) in (26, 27)
+        found += shares(stream, batch_size=4, num_processes=2, process_index=rank)
+    assert sorted(set(found)) == [f"train/{number:03}" for number in range(53)]
+
+
+def test_without_sharding_every_rank_reads_everything(bucket, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert len(list(PrefixStream.from_prefix(f"{bucket}/train/", sharding=False))) == 53
