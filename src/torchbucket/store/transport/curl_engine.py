@@ -6,10 +6,12 @@ It waits in epoll (kqueue on macOS) and calls libcurl for the sockets that are r
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import math
 import os
 import random
+import select
 import selectors
 import time
 import weakref
@@ -19,10 +21,11 @@ from typing import Final
 import pycurl
 
 from torchbucket.config import StoreConfig
+from torchbucket.errors import TransportError
 from torchbucket.store.transport.bandwidth import Bandwidth
 from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.certificates import trusted_certificates
-from torchbucket.store.transport.curl_failures import curl_failure
+from torchbucket.store.transport.curl_failures import NO_DESCRIPTORS, curl_failure
 from torchbucket.store.transport.engine import Attempt, Events
 from torchbucket.store.transport.operation import Sink
 from torchbucket.store.transport.request_record import RequestRecord
@@ -50,6 +53,7 @@ class CurlEngine:
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
         self._certificates = trusted_certificates(config)
+        self._http_proxy = _proxy_in_capitals()
         self._active: dict[pycurl.Curl, Attempt] = {}
         self._curls: dict[Attempt, pycurl.Curl] = {}
         self._free: list[pycurl.Curl] = []
@@ -67,15 +71,18 @@ class CurlEngine:
             self._send_bytes = min(self._send_bytes, piece)
             # A connection that waits for its turn among the others is not stalled.
             self._stall_s = max(self._stall_s, math.ceil(4 * config.concurrency * _BUFFERS_IN_A_ROW * piece / cap))
-        self._selector = selectors.DefaultSelector()
-        self._wake_reader, self._wake_writer = os.pipe()
+        try:
+            self._selector = selectors.DefaultSelector()
+            self._wake_reader, self._wake_writer = os.pipe()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            raise TransportError(NO_DESCRIPTORS) from error
         for descriptor in (self._wake_reader, self._wake_writer):
             os.set_blocking(descriptor, False)
         # Not closed with the rest: a late wake-up must not write into whatever file got the number next.
         weakref.finalize(self, _close_pipe, self._wake_reader, self._wake_writer).atexit = False
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
-        self._alarm = selectors.DefaultSelector()  # what may interrupt a pause
-        self._alarm.register(self._wake_reader, selectors.EVENT_READ)
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -104,7 +111,11 @@ class CurlEngine:
         pause_s = self._bandwidth.wait_s() if self._bandwidth is not None else 0.0
         if pause_s > 0:
             # Sockets that are ready wait, and what they would bring waits with the sender.
-            return self._alarm.select(pause_s if timeout_s is None else min(pause_s, timeout_s))
+            wait_s = pause_s if timeout_s is None else min(pause_s, timeout_s)
+            alarm = select.poll()
+            alarm.register(self._wake_reader, select.POLLIN)
+            woken = alarm.poll(wait_s * 1000)
+            return [(self._selector.get_key(self._wake_reader), selectors.EVENT_READ)] if woken else []
         asked_s = time.monotonic()
         events = self._selector.select(timeout_s)
         self._rounds.note(asked_s, time.monotonic())
@@ -210,7 +221,6 @@ class CurlEngine:
             curl.close()
         self._multi.close()
         self._selector.close()
-        self._alarm.close()
 
     def _new_handle(self) -> pycurl.Curl:
         curl = pycurl.Curl()
@@ -251,6 +261,8 @@ class CurlEngine:
             if request.once:
                 setopt(pycurl.FRESH_CONNECT, 1)
         setopt(pycurl.URL, request.url)
+        if self._http_proxy is not None and request.url.startswith("http://"):
+            setopt(pycurl.PROXY, self._http_proxy)
         if request.headers:
             setopt(pycurl.HTTPHEADER, request.headers)
         else:
@@ -279,6 +291,17 @@ class CurlEngine:
 
     def _set_timer(self, timeout_ms: int) -> None:
         self._timer_s = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
+
+
+def _proxy_in_capitals() -> str | None:
+    """The proxy that ``HTTP_PROXY`` names, which libcurl alone among clients reads in small letters only.
+
+    Under a CGI server, which has ``REQUEST_METHOD``, it is a header that the client sent. *Source:* httpoxy,
+    CVE-2016-5385; botocore and requests decide the same way, by ``urllib.request.getproxies``.
+    """
+    if "http_proxy" in os.environ or "REQUEST_METHOD" in os.environ:
+        return None
+    return os.environ.get("HTTP_PROXY") or None
 
 
 def _close_pipe(reader: int, writer: int) -> None:

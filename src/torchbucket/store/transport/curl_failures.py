@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any, Final
 
 import pycurl
@@ -9,7 +11,7 @@ import pycurl
 from torchbucket.errors import StoreError, TransportError, TruncatedError
 from torchbucket.store.transport.operation import Again, Operation
 
-__all__ = ["curl_failure"]
+__all__ = ["NO_DESCRIPTORS", "curl_failure"]
 
 # Failures that no other attempt can mend. Source: libcurl's list of error codes.
 _HOPELESS: Final = {
@@ -24,10 +26,18 @@ _HOPELESS: Final = {
     pycurl.E_OUT_OF_MEMORY: "libcurl ran out of memory",
 }
 
+_UNREACHABLE: Final = (pycurl.E_COULDNT_CONNECT, pycurl.E_COULDNT_RESOLVE_HOST, pycurl.E_COULDNT_RESOLVE_PROXY)
+
+NO_DESCRIPTORS: Final = (
+    "the process has no file descriptor left for a connection; raise its limit (`ulimit -n`), close stores and files, "
+    "or lower StoreConfig.concurrency"
+)
+
 
 def curl_failure(operation: Operation[Any], number: int, text: str) -> Exception:
     """What a libcurl error means: ``Again`` around the error, or the error alone where no other attempt helps."""
     kind: type[StoreError] = TransportError
+    unreachable = False
     said = f"{operation.name} {operation.uri}: "
     if number in _HOPELESS:
         return TransportError(
@@ -38,8 +48,19 @@ def curl_failure(operation: Operation[Any], number: int, text: str) -> Exception
         advice = "the connection ended before the announced length"
     elif number == pycurl.E_OPERATION_TIMEDOUT:
         advice = "no connection or no byte in time; check the network, or raise connect_timeout_s or stall_timeout_s"
-    elif number in (pycurl.E_COULDNT_CONNECT, pycurl.E_COULDNT_RESOLVE_HOST, pycurl.E_COULDNT_RESOLVE_PROXY):
-        advice = "no connection; check endpoint, network and proxy"
+    elif number in _UNREACHABLE:
+        unreachable = not _descriptors_used_up()
+        advice = "no connection; check endpoint, network and proxy" if unreachable else NO_DESCRIPTORS
     else:
         advice = "the connection failed"
-    return Again(kind(f"{said}{advice} (libcurl {number}: {text})", operation=operation.name, uri=operation.uri))
+    error = kind(f"{said}{advice} (libcurl {number}: {text})", operation=operation.name, uri=operation.uri)
+    return Again(error, unreachable=unreachable)
+
+
+def _descriptors_used_up() -> bool:
+    """Whether the process can open nothing more, which libcurl reports as any other failure to connect or resolve."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return False

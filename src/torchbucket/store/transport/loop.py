@@ -28,7 +28,7 @@ from torchbucket.store.transport.pace import Pace
 from torchbucket.store.transport.request_record import Observer
 from torchbucket.store.transport.retry import Backoff, RetryBudget
 
-__all__ = ["Loop"]
+__all__ = ["Contact", "Loop"]
 
 _log = logging.getLogger("torchbucket.transport")
 
@@ -38,13 +38,26 @@ _log = logging.getLogger("torchbucket.transport")
 _IDLE_S: Final = 60.0
 
 
+# Before any server of the store has ever answered, a request that finds none is tried so often: the address is more
+# likely wrong than the network broken. Source: chosen; with the default waits about a second, more than a flickering
+# name server needs, against the 20 s for which an outage of a known server is waited out.
+_FIRST_ATTEMPTS: Final = 5
+
+
+class Contact:
+    """Whether a server of a store has ever answered; it outlives loops."""
+
+    made = False
+
+
 class Loop:
     """The thread, its engine and the operations in its care; started by the constructor."""
 
-    def __init__(self, config: StoreConfig, observer: Observer | None, engine: Engine) -> None:
+    def __init__(self, config: StoreConfig, observer: Observer | None, engine: Engine, contact: Contact) -> None:
         self._config = config
         self._observer = observer
         self._engine = engine
+        self._contact = contact
         self._backoff = Backoff(config.retry)
         self._list_backoff = Backoff(config.list_retry) if config.list_retry is not None else self._backoff
         self._budget = RetryBudget()
@@ -282,6 +295,8 @@ class Loop:
             self._budget.earn()
             if self._hedges is not None:
                 self._hedges.learn(attempt)
+        if attempt.lines:
+            self._contact.made = True
         if error is None or (isinstance(error, StoreError) and error.status is not None):
             self._pace.answered(time.monotonic(), refused=isinstance(error, ThrottledError))
         if self._observer is not None:
@@ -305,6 +320,11 @@ class Loop:
             return
         if operation.attempts >= config.max_attempts:
             self._reject(operation, again.error, f"gave up after {operation.attempts} attempts")
+            return
+        if again.unreachable and not self._contact.made and operation.attempts >= _FIRST_ATTEMPTS:
+            self._reject(
+                operation, again.error, f"gave up after {operation.attempts} attempts: no server has ever answered"
+            )
             return
         now_s = time.monotonic()
         refused = isinstance(again.error, ThrottledError)

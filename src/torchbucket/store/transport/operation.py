@@ -89,12 +89,14 @@ class Again(Exception):  # noqa: N818  # no error of its own: it carries the one
     Args:
         error: what to raise when no attempt is left.
         after_s: how long the server asked to wait, or None.
+        unreachable: no connection came about, since the name is unknown or the port refuses.
     """
 
-    def __init__(self, error: StoreError, after_s: float | None = None) -> None:
+    def __init__(self, error: StoreError, after_s: float | None = None, *, unreachable: bool = False) -> None:
         super().__init__(str(error))
         self.error = error
         self.after_s = after_s
+        self.unreachable = unreachable
 
 
 class Onward(Exception):  # noqa: N818  # no error: a step of an operation that needs more than one request

@@ -17,7 +17,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.transport.curl_engine import CurlEngine
-from torchbucket.store.transport.loop import Loop
+from torchbucket.store.transport.loop import Contact, Loop
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
 
@@ -45,6 +45,7 @@ class Transport:
         self._config = config
         self._observer = observer
         self._loop: Loop | None = None
+        self._contact = Contact()
         # Reentrant: the collector may run a writer's destructor, which submits, at any point.
         self._lock = threading.RLock()
         self._finalizer: weakref.finalize[..., Any] | None = None
@@ -71,7 +72,7 @@ class Transport:
                     self._loop = self._begin_loop()
 
     def _begin_loop(self) -> Loop:
-        loop = Loop(self._config, self._observer, CurlEngine(self._config))
+        loop = Loop(self._config, self._observer, CurlEngine(self._config), self._contact)
         if self._finalizer is not None:
             self._finalizer.detach()
         self._finalizer = weakref.finalize(self, loop.stop)
