@@ -35,6 +35,7 @@ class ScriptedStore:
     announced_bytes: int | None = None  # a size that every object claims to have
 
     uri = "memory://scripted"
+    lists_by_walking = False
 
     def list(self, prefix: str = "", *, start_after: str = ""):
         for key in sorted(self.bodies, key=str.encode):
