@@ -39,12 +39,8 @@ _renewable: WeakValueDictionary[int, Renewable] = WeakValueDictionary()
 _holdable: WeakValueDictionary[int, Holdable] = WeakValueDictionary()
 _held: dict[int, list[Holdable]] = {}  # by the thread that forks
 _one_fork = threading.RLock()
-_forks_before = 0
-
-
-def forks_before() -> int:
-    """How many forks lie between the program's first process and this one: differs in parent and child."""
-    return _forks_before
+forks_before = 0
+"""How many forks lie between the program's first process and this one: it differs in parent and child."""
 
 
 def renew_after_fork(owner: Renewable) -> None:
@@ -89,9 +85,9 @@ def _after_in_parent() -> None:
 def _after_in_child() -> None:
     # The parent's other threads are gone and may have held any lock; each owner makes itself new ones. What was held
     # is the parent's, and none of the child's own threads is there yet.
-    global _one_fork, _forks_before, _holdable
+    global _one_fork, forks_before, _holdable
     _one_fork = threading.RLock()
-    _forks_before += 1
+    forks_before += 1
     _held.clear()
     _holdable = WeakValueDictionary()
     failure: BaseException | None = None

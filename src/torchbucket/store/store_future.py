@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from torchbucket.errors import StoreError, TransportError
-from torchbucket.store.forking import forks_before
+from torchbucket.store import forking
 
 __all__ = ["StoreFuture", "TransportThread", "completed", "on_transport_thread", "refuse_to_wait", "submit_to"]
 
@@ -22,14 +22,14 @@ class TransportThread(threading.Thread):
     def __init__(self, target: Callable[[], None], name: str) -> None:
         # A daemon: an interpreter that exits does not wait for the network.
         super().__init__(target=target, name=name, daemon=True)
-        self.process = forks_before()
+        self.process = forking.forks_before
 
 
 def on_transport_thread() -> bool:
     """Whether the calling thread is one that gets requests on, so that it must not wait for any."""
     thread = threading.current_thread()
     # In a child that a callback forked, the thread has no transport to serve any more.
-    return isinstance(thread, TransportThread) and thread.process == forks_before()
+    return isinstance(thread, TransportThread) and thread.process == forking.forks_before
 
 
 def refuse_to_wait(for_what: str) -> None:
@@ -50,13 +50,13 @@ class StoreFuture(Future[T]):
     """A future that fails, and does not wait for ever, in a child forked before it was done."""
 
     def __init__(self) -> None:
-        self._process = forks_before()
+        self._process = forking.forks_before
         super().__init__()
 
     @property
     def _condition(self) -> threading.Condition:
         # Every method of futures, and every function that waits for some, begins by taking it.
-        if self._process != forks_before():
+        if self._process != forking.forks_before:
             self._settle_in_child()
         return self._own_condition
 
@@ -82,7 +82,7 @@ class StoreFuture(Future[T]):
         return super().exception(timeout)
 
     def _settle_in_child(self) -> None:
-        self._process = forks_before()
+        self._process = forking.forks_before
         # The parent's lock may have been taken at the moment of the fork.
         self._own_condition = threading.Condition()
         self._waiters: list[Any] = []  # the parent's threads, as are its callbacks' objects

@@ -1,6 +1,7 @@
 """libcurl as the engine of a loop: handles, sockets and timers.
 
-It waits in epoll (kqueue on macOS) and calls libcurl for the sockets that are ready, which releases the GIL meanwhile.
+It waits in epoll (poll where there is none) and calls libcurl for the sockets that are ready, which releases the GIL
+meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import math
 import os
 import random
 import select
-import selectors
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -37,6 +37,8 @@ _log = logging.getLogger("torchbucket.transport")
 
 # Source: measured on loopback, docs/decisions/0001-transport-engine.md. What is received is copied on from a buffer
 # that fits into the second-level cache; for what is sent a larger one means fewer system calls.
+_TIMEOUT_UNITS_PER_S: Final = 1 if hasattr(select, "epoll") else 1000
+
 _RECEIVE_BUFFER_BYTES: Final = 128 << 10
 _SEND_BUFFER_BYTES: Final = 2 << 20  # the most that libcurl takes; source: CURLOPT_UPLOAD_BUFFERSIZE
 
@@ -72,7 +74,7 @@ class CurlEngine:
             # A connection that waits for its turn among the others is not stalled.
             self._stall_s = max(self._stall_s, math.ceil(4 * config.concurrency * _BUFFERS_IN_A_ROW * piece / cap))
         try:
-            self._selector = selectors.DefaultSelector()
+            self._poll = select.epoll() if hasattr(select, "epoll") else select.poll()
             self._wake_reader, self._wake_writer = os.pipe()
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
@@ -82,7 +84,8 @@ class CurlEngine:
             os.set_blocking(descriptor, False)
         # Not closed with the rest: a late wake-up must not write into whatever file got the number next.
         weakref.finalize(self, _close_pipe, self._wake_reader, self._wake_writer).atexit = False
-        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._poll.register(self._wake_reader, select.POLLIN)
+        self._watched: set[int] = set()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
@@ -114,26 +117,27 @@ class CurlEngine:
             wait_s = pause_s if timeout_s is None else min(pause_s, timeout_s)
             alarm = select.poll()
             alarm.register(self._wake_reader, select.POLLIN)
-            woken = alarm.poll(wait_s * 1000)
-            return [(self._selector.get_key(self._wake_reader), selectors.EVENT_READ)] if woken else []
+            return alarm.poll(wait_s * 1000)
         asked_s = time.monotonic()
-        events = self._selector.select(timeout_s)
+        # epoll's time-out is in seconds, poll's in milliseconds.
+        events = self._poll.poll(None if timeout_s is None else timeout_s * _TIMEOUT_UNITS_PER_S)
         self._rounds.note(asked_s, time.monotonic())
         return events
 
     def take(self, events: Events) -> None:
         if self._bandwidth is not None:
             random.shuffle(events)  # The selector's order may be the same each time, and the last ones never served.
-        for key, mask in events:
-            if key.fd == self._wake_reader:
+        for descriptor, mask in events:
+            if descriptor == self._wake_reader:
                 os.read(self._wake_reader, 4096)
                 continue
             if self._bandwidth is not None and self._bandwidth.wait_s() > 0:
                 continue
-            action = (pycurl.CSELECT_IN if mask & selectors.EVENT_READ else 0) | (
-                pycurl.CSELECT_OUT if mask & selectors.EVENT_WRITE else 0
+            # An error or a hang-up counts as both.
+            action = (pycurl.CSELECT_IN if mask & ~select.POLLOUT else 0) | (
+                pycurl.CSELECT_OUT if mask & ~select.POLLIN else 0
             )
-            self._multi.socket_action(key.fd, action)
+            self._multi.socket_action(descriptor, action)
 
     def fire_timer(self) -> None:
         self._timer_s = None
@@ -220,7 +224,8 @@ class CurlEngine:
         for curl in self._handles:
             curl.close()
         self._multi.close()
-        self._selector.close()
+        if hasattr(self._poll, "close"):
+            self._poll.close()
 
     def _new_handle(self) -> pycurl.Curl:
         curl = pycurl.Curl()
@@ -276,17 +281,17 @@ class CurlEngine:
     def _watch_socket(self, what: int, descriptor: int, _multi: object, _data: object) -> None:
         try:
             if what == pycurl.POLL_REMOVE:
-                self._selector.unregister(descriptor)
+                self._watched.remove(descriptor)
+                self._poll.unregister(descriptor)
                 return
-            events = (selectors.EVENT_READ if what & pycurl.POLL_IN else 0) | (
-                selectors.EVENT_WRITE if what & pycurl.POLL_OUT else 0
-            )
-            if descriptor in self._selector.get_map():
-                self._selector.modify(descriptor, events)
+            events = (select.POLLIN if what & pycurl.POLL_IN else 0) | (select.POLLOUT if what & pycurl.POLL_OUT else 0)
+            if descriptor in self._watched:
+                self._poll.modify(descriptor, events)
             else:
-                self._selector.register(descriptor, events)
+                self._poll.register(descriptor, events)
+                self._watched.add(descriptor)
         except (KeyError, OSError, ValueError) as error:
-            # libcurl may have closed the socket already; the selector has forgotten it then.
+            # libcurl may have closed the socket already; the kernel has forgotten it then.
             _log.debug("socket %d: %r", descriptor, error)
 
     def _set_timer(self, timeout_ms: int) -> None:

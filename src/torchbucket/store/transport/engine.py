@@ -11,8 +11,8 @@ from torchbucket.store.transport.request_record import RequestRecord
 
 __all__ = ["Attempt", "Engine", "Events"]
 
-Events: TypeAlias = "list[tuple[Any, int]]"
-"""What a selector returns: keys and masks."""
+Events: TypeAlias = "list[tuple[int, int]]"
+"""Descriptors that are ready, and for what."""
 
 
 class Attempt:

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import StoreError, ThrottledError, TransportError
-from torchbucket.store.forking import forks_before, hold_during_fork
+from torchbucket.store import forking
+from torchbucket.store.forking import hold_during_fork
 from torchbucket.store.store_future import TransportThread
 from torchbucket.store.transport.engine import Attempt, Engine, Events
 from torchbucket.store.transport.fair_queue import FairQueue
@@ -101,7 +102,7 @@ class Loop:
 
     def stop(self, *, drain: bool = False) -> None:
         """Have the thread end, after its operations or at once."""
-        if self._thread.process != forks_before():
+        if self._thread.process != forking.forks_before:
             return  # A finalizer inherited from the parent, whose thread it is.
         self._drain = drain
         with self._entrance:
@@ -133,13 +134,13 @@ class Loop:
                 with self._gate:
                     self._advance(events)
                 self._deliver()
-                if self._thread.process != forks_before():
+                if self._thread.process != forking.forks_before:
                     return
         except BaseException as error:  # noqa: BLE001  # reported to everyone who waits
             failure = error
             _log.exception("the transport's thread failed; its operations fail with it")
         finally:
-            if self._thread.process == forks_before():
+            if self._thread.process == forking.forks_before:
                 with self._entrance:
                     self._stopping = True
                 self._fail_all(failure)
@@ -412,7 +413,7 @@ class Loop:
                 deliver()
             except Exception:  # noqa: BLE001  # one caller's mistake is not the others' failure
                 _log.exception("an outcome could not be delivered")
-            if self._thread.process != forks_before():
+            if self._thread.process != forking.forks_before:
                 return  # It forked, on this thread: all of this is the parent's.
 
 
