@@ -5,8 +5,6 @@ It knows nothing of libcurl: an engine, see ``torchbucket.store.transport.transp
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import threading
 import time
@@ -27,9 +25,9 @@ from torchbucket.store.transport.hedging import HedgePolicy
 from torchbucket.store.transport.operation import Again, Onward, Operation
 from torchbucket.store.transport.pace import Pace
 from torchbucket.store.transport.request_record import Observer
-from torchbucket.store.transport.retry import Backoff, RetryBudget
+from torchbucket.store.transport.retry_queue import Contact, RetryQueue
 
-__all__ = ["Contact", "Loop"]
+__all__ = ["Loop"]
 
 _log = logging.getLogger("torchbucket.transport")
 
@@ -37,18 +35,6 @@ _log = logging.getLogger("torchbucket.transport")
 # have closed by then; the next operation begins another. Source: below libcurl's 118 s, after which it would not use an
 # idle connection any more (CURLOPT_MAXAGE_CONN), and above the pauses between the batches of a training loop.
 _IDLE_S: Final = 60.0
-
-
-# Before any server of the store has ever answered, a request that finds none is tried so often: the address is more
-# likely wrong than the network broken. Source: chosen; with the default waits about a second, more than a flickering
-# name server needs, against the 20 s for which an outage of a known server is waited out.
-_FIRST_ATTEMPTS: Final = 5
-
-
-class Contact:
-    """Whether a server of a store has ever answered; it outlives loops."""
-
-    made = False
 
 
 class Loop:
@@ -59,9 +45,7 @@ class Loop:
         self._observer = observer
         self._engine = engine
         self._contact = contact
-        self._backoff = Backoff(config.retry)
-        self._list_backoff = Backoff(config.list_retry) if config.list_retry is not None else self._backoff
-        self._budget = RetryBudget()
+        self._retries = RetryQueue(config, contact)
         self._pace = Pace()
         # With a cap on the bandwidth it is the store itself that makes reads late.
         hedged = config.hedge_share > 0 and config.bandwidth_bytes_per_s is None
@@ -72,8 +56,6 @@ class Loop:
         self._entrance = threading.RLock()
         self._inbox: deque[tuple[tuple[Operation[Any], ...], Hashable]] = deque()
         self._queue: FairQueue[Operation[Any]] = FairQueue()
-        self._waiting: list[tuple[float, int, Operation[Any]]] = []
-        self._numbers = itertools.count()
         self._deliveries: list[Callable[[], None]] = []
         self._sleeping = False
         self._search_dropped = False
@@ -148,7 +130,7 @@ class Loop:
                     self._engine.close()
 
     def _is_over(self) -> bool:
-        if self._engine.busy or self._queue or self._waiting or self._inbox:
+        if self._engine.busy or self._queue or self._retries or self._inbox:
             self._idle_since_s = None
             return self._stopping and not self._drain
         if self._stopping:
@@ -171,7 +153,7 @@ class Loop:
         for moment_s in (
             hedge_s,
             None if self._idle_since_s is None else self._idle_since_s + _IDLE_S,
-            self._waiting[0][0] if self._waiting else None,
+            self._retries.next_s(),
             self._pace_due_s(now_s) if self._pace.strained else None,
         ):
             if moment_s is not None and (due_s is None or moment_s < due_s):
@@ -193,8 +175,8 @@ class Loop:
         if self._search_dropped:
             self._search_dropped = False
             self._cut_dropped()
-        while self._waiting and self._waiting[0][0] <= now_s:
-            self._queue.add_first(heapq.heappop(self._waiting)[2])
+        for operation in self._retries.take_due(now_s):
+            self._queue.add_first(operation)
         self._collect()
         if self._hedges is not None and self._hedges.due(now_s):
             self._hedge(self._hedges, now_s)
@@ -214,7 +196,7 @@ class Loop:
             self._queue.add_first(twin)
         for attempt in hedges.stalled(now_s):
             operation = attempt.operation
-            if attempt.over or hedges.owner(operation).attempts >= self._backoff.config.max_attempts:
+            if attempt.over or self._retries.is_last_attempt(hedges.owner(operation)):
                 continue  # Without another attempt it is better to wait as long as stall_timeout_s allows.
             self._engine.interrupt(attempt)
             self._end(
@@ -247,12 +229,10 @@ class Loop:
 
     def _begin(self, operation: Operation[Any]) -> None:
         now_s = time.monotonic()
-        if operation.deadline_s is None:
-            operation.deadline_s = now_s + self._backoff_of(operation).config.deadline_s
-        operation.attempts += 1
+        left_s = self._retries.begin(operation, now_s)
         try:
             attempt = Attempt(operation, operation.build())
-            self._engine.begin(attempt, operation.deadline_s - now_s)
+            self._engine.begin(attempt, left_s)
         except Exception as error:  # noqa: BLE001  # fails this operation, not the others
             self._reject(operation, error)
             return
@@ -293,7 +273,7 @@ class Loop:
         """Tell the policies and the observer of an attempt that is over."""
         error = failure.error if isinstance(failure, Again) else None if isinstance(failure, Onward) else failure
         if error is None:
-            self._budget.earn()
+            self._retries.answered()
             if self._hedges is not None:
                 self._hedges.learn(attempt)
         if attempt.lines:
@@ -314,46 +294,15 @@ class Loop:
         self._engine.rest(attempt)
 
     def _try_again(self, operation: Operation[Any], again: Again) -> None:
-        backoff = self._backoff_of(operation)
-        config = backoff.config
         if operation.dropped:
             self._reject(operation, _given_up(operation))
             return
-        if operation.attempts >= config.max_attempts:
-            self._reject(operation, again.error, f"gave up after {operation.attempts} attempts")
-            return
-        if again.unreachable and not self._contact.made and operation.attempts >= _FIRST_ATTEMPTS:
-            self._reject(
-                operation, again.error, f"gave up after {operation.attempts} attempts: no server has ever answered"
-            )
-            return
-        now_s = time.monotonic()
-        refused = isinstance(again.error, ThrottledError)
-        delay_s = backoff.delay_s(operation.attempts, refused=refused, asked_s=again.after_s)
-        if not refused:  # Those are bounded by the pace of all requests.
-            delay_s = max(delay_s, self._budget.take_s(now_s, config.maximum_s))
-        if operation.deadline_s is not None and now_s + delay_s >= operation.deadline_s:
-            self._reject(
-                operation,
-                again.error,
-                f"gave up after {operation.attempts} attempts: deadline_s is {config.deadline_s:g}",
-            )
-            return
-        _log.debug(
-            "%s %s: attempt %d failed, next in %.3f s: %s",
-            operation.name,
-            operation.uri,
-            operation.attempts,
-            delay_s,
-            again.error,
-        )
-        heapq.heappush(self._waiting, (now_s + delay_s, next(self._numbers), operation))
+        ending = self._retries.add(operation, again, time.monotonic())
+        if ending is not None:
+            self._reject(operation, again.error, ending)
 
     def _owner(self, operation: Operation[Any]) -> Operation[Any]:
         return operation if self._hedges is None else self._hedges.owner(operation)
-
-    def _backoff_of(self, operation: Operation[Any]) -> Backoff:
-        return self._list_backoff if operation.name.startswith("list_") else self._backoff
 
     def _reject(self, operation: Operation[Any], error: BaseException, ending: str = "") -> None:
         if isinstance(error, StoreError):
@@ -378,18 +327,14 @@ class Loop:
                 if not attempt.over:
                     self._cut(attempt)
                 self._reject(operation, _given_up(operation))
-        retried = [item[2] for item in self._waiting if item[2].dropped]
-        if retried:
-            self._waiting = [item for item in self._waiting if not item[2].dropped]
-            heapq.heapify(self._waiting)
-        for operation in retried + self._queue.take_out(lambda operation: operation.dropped):
+        for operation in self._retries.take_dropped() + self._queue.take_out(lambda operation: operation.dropped):
             self._reject(operation, _given_up(operation))
 
     def _fail_all(self, failure: BaseException | None) -> None:
         """Fail whatever is left, so that nobody waits for a thread that has ended."""
         found = [attempt.operation for attempt in self._engine.active()]
         found += self._queue
-        found += [item[2] for item in self._waiting]
+        found += self._retries
         while self._inbox:
             found += self._inbox.popleft()[0]
         # Once each: of an operation with two requests, its twin is not waited for.

@@ -17,9 +17,10 @@ from torchbucket.config import StoreConfig
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.transport.curl_engine import CurlEngine
-from torchbucket.store.transport.loop import Contact, Loop
+from torchbucket.store.transport.loop import Loop
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
+from torchbucket.store.transport.retry_queue import Contact
 
 __all__ = ["Transport", "close_all"]
 
