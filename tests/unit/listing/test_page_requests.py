@@ -13,7 +13,7 @@ from torchbucket.store.http import page_request
 from torchbucket.store.http.page_request import PageRequest
 from torchbucket.store.protocol import ListedPage
 from torchbucket.store.s3.dialect import S3Dialect
-from torchbucket.store.transport.operation import Onward
+from torchbucket.store.transport.operation import NextRequest
 
 OK = [b"HTTP/1.1 200 OK\r\n"]
 
@@ -34,7 +34,7 @@ class Scripted(PageRequest):
             self.sink(OK)(self.pages[query.get("continuation-token")])
             try:
                 return self.finish(OK)
-            except Onward:
+            except NextRequest:
                 continue
 
 

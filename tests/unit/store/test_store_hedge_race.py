@@ -11,7 +11,7 @@ from torchbucket.errors import NotFoundError, TransportError
 from torchbucket.store.transport.engine import Attempt, Engine
 from torchbucket.store.transport.hedge_race import Hedges
 from torchbucket.store.transport.hedging import HedgePolicy
-from torchbucket.store.transport.operation import Again, HedgedOperation, Onward, Operation, Request
+from torchbucket.store.transport.operation import Again, HedgedOperation, NextRequest, Operation, Request
 
 GOOD = [b"HTTP/1.1 206 Partial Content\r\n", b"Content-Length: 3\r\n"]
 BAD = [b"HTTP/1.1 503 Slow Down\r\n"]
@@ -294,7 +294,7 @@ def test_the_second_wants_another_step_and_the_first_was_given_up_for_it() -> No
     track = Track()
     track.second.lines.extend(GOOD)
     track.hedges.decide()
-    onward = Onward()
+    onward = NextRequest()
     assert track.ended(track.second, failure=onward) == (track.read, None, onward)
 
 

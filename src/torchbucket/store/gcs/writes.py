@@ -15,7 +15,7 @@ from torchbucket.store.http.confirmed_write import ConfirmedWrite
 from torchbucket.store.http.uploads import UploadedPart, sum_of_parts
 from torchbucket.store.http.xml import MalformedAnswerError, text_of
 from torchbucket.store.protocol import ObjectInfo
-from torchbucket.store.transport.operation import Again, Answer, Onward, Operation, Request
+from torchbucket.store.transport.operation import Again, Answer, NextRequest, Operation, Request
 
 __all__ = ["CompleteUpload", "ComposeObjects", "CopyObject"]
 
@@ -63,7 +63,7 @@ class CompleteUpload(ConfirmedWrite):
         info = self.answers.info(self.key, answer, self._size_bytes)
         if info.version is None:
             self._made = True
-            raise Onward
+            raise NextRequest
         return self._checked(info, self.answers.stored_sum(answer))
 
     def found(self, answer: Answer) -> ObjectInfo | None:
@@ -127,7 +127,7 @@ class CopyObject(Operation[ObjectInfo]):
         if isinstance(result, ObjectInfo):
             return result
         self._token = result
-        raise Onward
+        raise NextRequest
 
     def _result(self, answer: Answer) -> ObjectInfo | str:
         """The object that was made, or the token with which to go on."""
@@ -203,7 +203,7 @@ class ComposeObjects(ConfirmedWrite):
             return False
         if len(self._sums) < len(self._sources):
             self._candidate, self._sums_needed = (info, checksum), True
-            raise Onward
+            raise NextRequest
         sizes = (source.size_bytes for source in self._sources)
         return checksum == combined(CRC32C, zip(self._sums, sizes, strict=True))
 
@@ -217,7 +217,7 @@ class ComposeObjects(ConfirmedWrite):
             raise failure if self.refusal is None or isinstance(failure, Again) else self.refusal
         self._sums.append(self.answers.stored_sum(answer))
         if self._asks_source or self.refusal is None or self._candidate is None:
-            raise Onward
+            raise NextRequest
         if self.is_ours(*self._candidate):
             return self._candidate[0]
         raise self.refusal

@@ -15,7 +15,7 @@ from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.http.requests import Requests
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.body import Body
-from torchbucket.store.transport.operation import Again, Answer, Onward, Operation, Request
+from torchbucket.store.transport.operation import Again, Answer, NextRequest, Operation, Request
 
 __all__ = ["ConditionalDelete", "ConfirmedWrite", "PutObject"]
 
@@ -64,7 +64,7 @@ class ConfirmedWrite(Operation[ObjectInfo]):
                 if not self._lost or refusal.code == "NoSuchBucket":
                     raise error from refusal
                 self.refusal = error
-                raise Onward from refusal
+                raise NextRequest from refusal
         found = self.found(answer)
         if found is None:
             raise self.refusal
@@ -184,5 +184,5 @@ class ConditionalDelete(Operation[None]):
             return
         if isinstance(failure, PreconditionFailedError) and not self._refused:
             self._refused = True
-            raise Onward from failure
+            raise NextRequest from failure
         raise failure

@@ -7,7 +7,7 @@ from typing import Final
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.list_page import check_keys, wrong_listing
 from torchbucket.store.protocol import ListedPage
-from torchbucket.store.transport.operation import Answer, Onward, Operation, Request
+from torchbucket.store.transport.operation import Answer, NextRequest, Operation, Request
 
 __all__ = ["PageRequest"]
 
@@ -47,7 +47,7 @@ class PageRequest(Operation[ListedPage]):
             if len(self._tokens) > _MOST_EMPTY_PAGES:
                 raise wrong_listing(self.uri, f"{_MOST_EMPTY_PAGES:,} empty pages came in a row, and more are promised")
             self._token = token
-            raise Onward
+            raise NextRequest
         return page
 
     def _read(self, answer: Answer) -> tuple[ListedPage, str | None]:

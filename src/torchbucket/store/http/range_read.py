@@ -20,7 +20,7 @@ from torchbucket.store.http.body import Body, FlatBody, new_body
 from torchbucket.store.http.checksums import Checksum, mismatch
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.protocol import ObjectData, ObjectInfo, Read
-from torchbucket.store.transport.operation import Again, Answer, HedgedOperation, Onward, Request, Sink
+from torchbucket.store.transport.operation import Again, Answer, HedgedOperation, NextRequest, Request, Sink
 
 __all__ = ["RangeRead"]
 
@@ -239,7 +239,7 @@ class RangeRead(HedgedOperation[ObjectData]):
                 if self._received:
                     return self._changed(answer)
                 self._describe_only = True
-                return Onward()
+                return NextRequest()
         failure = self._dialect.answers.failure(self.name, self.key, answer)
         if isinstance(failure, PreconditionFailedError) or (isinstance(failure, NotFoundError) and self._pinned_here):
             return self._changed(answer)

@@ -14,7 +14,7 @@ from torchbucket.store.http.xml import document, fields_of, required
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3.answers import S3Answers
 from torchbucket.store.s3.requests import S3Requests
-from torchbucket.store.transport.operation import Answer, Onward, Operation, Request
+from torchbucket.store.transport.operation import Answer, NextRequest, Operation, Request
 
 __all__ = ["CompleteUpload", "HeadObject"]
 
@@ -43,7 +43,7 @@ class HeadObject(Operation[ObjectInfo]):
             answer.status = 404
         elif answer.status == 404 and not self._answers.bucket_seen:
             self._ask_bucket = True
-            raise Onward
+            raise NextRequest
         return self._answers.described(self.name, self.key, answer)
 
 

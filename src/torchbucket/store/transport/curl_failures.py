@@ -38,11 +38,8 @@ def curl_failure(operation: Operation[Any], number: int, text: str) -> Exception
     """What a libcurl error means: ``Again`` around the error, or the error alone where no other attempt helps."""
     kind: type[StoreError] = TransportError
     unreachable = False
-    said = f"{operation.name} {operation.uri}: "
     if number in _HOPELESS:
-        return TransportError(
-            f"{said}{_HOPELESS[number]} (libcurl {number}: {text})", operation=operation.name, uri=operation.uri
-        )
+        return operation.error(f"{_HOPELESS[number]} (libcurl {number}: {text})")
     if number == pycurl.E_PARTIAL_FILE:
         kind = TruncatedError
         advice = "the connection ended before the announced length"
@@ -53,8 +50,7 @@ def curl_failure(operation: Operation[Any], number: int, text: str) -> Exception
         advice = "no connection; check endpoint, network and proxy" if unreachable else NO_DESCRIPTORS
     else:
         advice = "the connection failed"
-    error = kind(f"{said}{advice} (libcurl {number}: {text})", operation=operation.name, uri=operation.uri)
-    return Again(error, unreachable=unreachable)
+    return Again(operation.error(f"{advice} (libcurl {number}: {text})", kind), unreachable=unreachable)
 
 
 def _descriptors_used_up() -> bool:

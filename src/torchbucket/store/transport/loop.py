@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import StoreError, ThrottledError, TransportError
+from torchbucket.errors import StoreError, ThrottledError
 from torchbucket.store import forking
 from torchbucket.store.forking import hold_during_fork
 from torchbucket.store.store_future import TransportThread
@@ -22,7 +22,7 @@ from torchbucket.store.transport.engine import Attempt, Engine, Events
 from torchbucket.store.transport.fair_queue import FairQueue
 from torchbucket.store.transport.hedge_race import Hedges
 from torchbucket.store.transport.hedging import HedgePolicy
-from torchbucket.store.transport.operation import Again, Onward, Operation
+from torchbucket.store.transport.operation import Again, NextRequest, Operation
 from torchbucket.store.transport.pace import Pace
 from torchbucket.store.transport.request_record import Observer
 from torchbucket.store.transport.retry_queue import Contact, RetryQueue
@@ -31,9 +31,8 @@ __all__ = ["Loop"]
 
 _log = logging.getLogger("torchbucket.transport")
 
-# A loop that had nothing to do for so long ends, with its thread, descriptors and connections, which the server may
-# have closed by then; the next operation begins another. Source: below libcurl's 118 s, after which it would not use an
-# idle connection any more (CURLOPT_MAXAGE_CONN), and above the pauses between the batches of a training loop.
+# A loop with nothing to do for so long ends, with its thread, descriptors and connections; the next operation begins
+# another. Source: half of libcurl's CURLOPT_MAXAGE_CONN (118 s), above the pauses between the batches of a training.
 _IDLE_S: Final = 60.0
 
 
@@ -56,7 +55,7 @@ class Loop:
         self._entrance = threading.RLock()
         self._inbox: deque[tuple[tuple[Operation[Any], ...], Hashable]] = deque()
         self._queue: FairQueue[Operation[Any]] = FairQueue()
-        self._deliveries: list[Callable[[], None]] = []
+        self._outcomes: list[Callable[[], None]] = []
         self._sleeping = False
         self._search_dropped = False
         self._stopping = False
@@ -115,7 +114,7 @@ class Loop:
                 self._sleeping = False
                 with self._gate:
                     self._advance(events)
-                self._deliver()
+                self._tell_outcomes()
                 if self._thread.process != forking.forks_before:
                     return
         except BaseException as error:  # noqa: BLE001  # reported to everyone who waits
@@ -145,20 +144,17 @@ class Loop:
         return self._stopping
 
     def _wait_s(self) -> float | None:
-        due_s = self._engine.timer_s
         hedge_s = None if self._hedges is None else self._hedges.next_s()
-        if self._inbox:
-            return 0.0
         now_s = time.monotonic()
-        for moment_s in (
+        moments_s = (
+            self._engine.timer_s,
             hedge_s,
-            None if self._idle_since_s is None else self._idle_since_s + _IDLE_S,
             self._retries.next_s(),
             self._pace_due_s(now_s) if self._pace.strained else None,
-        ):
-            if moment_s is not None and (due_s is None or moment_s < due_s):
-                due_s = moment_s
-        return None if due_s is None else max(0.0, due_s - now_s)
+            None if self._idle_since_s is None else self._idle_since_s + _IDLE_S,
+        )
+        due_s = min((moment_s for moment_s in moments_s if moment_s is not None), default=None)
+        return 0.0 if self._inbox else None if due_s is None else max(0.0, due_s - now_s)
 
     def _pace_due_s(self, now_s: float) -> float | None:
         """When the next request may begin, where it is the pace that holds it up."""
@@ -199,16 +195,7 @@ class Loop:
             if attempt.over or self._retries.is_last_attempt(hedges.owner(operation)):
                 continue  # Without another attempt it is better to wait as long as stall_timeout_s allows.
             self._engine.interrupt(attempt)
-            self._end(
-                attempt,
-                Again(
-                    TransportError(
-                        f"{operation.name} {operation.uri}: no byte came any more; asking again from where it stopped",
-                        operation=operation.name,
-                        uri=operation.uri,
-                    )
-                ),
-            )
+            self._end(attempt, Again(operation.error("no byte came any more; asking again from where it stopped")))
 
     def _collect(self) -> None:
         for attempt, failure in self._engine.ended():
@@ -259,8 +246,8 @@ class Loop:
                 return
             operation, result, failure = meant
         if failure is None:
-            self._deliveries.append(partial(operation.future.set_result, result))
-        elif isinstance(failure, Onward):
+            self._outcomes.append(partial(operation.future.set_result, result))
+        elif isinstance(failure, NextRequest):
             # A step that got on is no attempt of the next, and has used none of its time.
             operation.attempts, operation.deadline_s = 0, None
             self._queue.add_first(operation)
@@ -271,7 +258,7 @@ class Loop:
 
     def _account(self, attempt: Attempt, failure: Exception | None) -> None:
         """Tell the policies and the observer of an attempt that is over."""
-        error = failure.error if isinstance(failure, Again) else None if isinstance(failure, Onward) else failure
+        error = failure.error if isinstance(failure, Again) else None if isinstance(failure, NextRequest) else failure
         if error is None:
             self._retries.answered()
             if self._hedges is not None:
@@ -281,7 +268,7 @@ class Loop:
         if error is None or (isinstance(error, StoreError) and error.status is not None):
             self._pace.answered(time.monotonic(), refused=isinstance(error, ThrottledError))
         if self._observer is not None:
-            self._deliveries.append(partial(self._observer, self._engine.record(attempt, error)))
+            self._outcomes.append(partial(self._observer, self._engine.record(attempt, error)))
 
     def _cut(self, attempt: Attempt) -> None:
         """Break an attempt off that another one stands in for."""
@@ -290,7 +277,7 @@ class Loop:
         if self._hedges is not None and not (attempt.lines or attempt.hedge or attempt.operation.dropped):
             self._hedges.learn(attempt, time.monotonic())
         if self._observer is not None:
-            self._deliveries.append(partial(self._observer, self._engine.record(attempt, None, cut=True)))
+            self._outcomes.append(partial(self._observer, self._engine.record(attempt, None, cut=True)))
         self._engine.rest(attempt)
 
     def _try_again(self, operation: Operation[Any], again: Again) -> None:
@@ -309,14 +296,7 @@ class Loop:
             error.attempts = max(1, operation.attempts)
             if ending:
                 error.message = f"{error.message} ({ending})"
-        future = operation.future
-
-        def deliver() -> None:
-            # A future that never ran may have been cancelled.
-            if operation.begun or future.set_running_or_notify_cancel():
-                future.set_exception(error)
-
-        self._deliveries.append(deliver)
+        self._outcomes.append(partial(_fail, operation, error))
 
     def _cut_dropped(self) -> None:
         for attempt in self._engine.active():
@@ -343,28 +323,28 @@ class Loop:
             "the store was closed meanwhile; open it again" if failure is None else f"the transport failed: {failure!r}"
         )
         for operation in left:
-            error = TransportError(
-                f"{operation.name} {operation.uri}: {why}", operation=operation.name, uri=operation.uri
-            )
+            error = operation.error(why)
             error.__cause__ = failure
             self._reject(operation, error)
-        self._deliver()
+        self._tell_outcomes()
 
-    def _deliver(self) -> None:
+    def _tell_outcomes(self) -> None:
         """Settle futures and call the observer, outside the gate: what they call may take long, or fork."""
-        deliveries, self._deliveries = self._deliveries, []
-        for deliver in deliveries:
+        outcomes, self._outcomes = self._outcomes, []
+        for tell in outcomes:
             try:
-                deliver()
+                tell()
             except Exception:  # noqa: BLE001  # one caller's mistake is not the others' failure
                 _log.exception("an outcome could not be delivered")
             if self._thread.process != forking.forks_before:
                 return  # It forked, on this thread: all of this is the parent's.
 
 
+def _fail(operation: Operation[Any], error: BaseException) -> None:
+    # A future that never ran may have been cancelled.
+    if operation.begun or operation.future.set_running_or_notify_cancel():
+        operation.future.set_exception(error)
+
+
 def _given_up(operation: Operation[Any]) -> StoreError:
-    return StoreError(
-        f"{operation.name} {operation.uri}: given up, since what it belonged to failed or was cancelled",
-        operation=operation.name,
-        uri=operation.uri,
-    )
+    return operation.error("given up, since what it belonged to failed or was cancelled", StoreError)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
-from torchbucket.errors import ConfigError, StoreError
+from torchbucket.errors import ConfigError, StoreError, TransportError
 from torchbucket.store.store_future import StoreFuture
 from torchbucket.store.transport.body import Body
 
-__all__ = ["Again", "Answer", "Call", "HedgedOperation", "Onward", "Operation", "Request", "Sink"]
+__all__ = ["Again", "Answer", "Call", "HedgedOperation", "NextRequest", "Operation", "Request", "Sink"]
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Again(Exception):  # noqa: N818  # no error of its own: it carries the one
         self.unreachable = unreachable
 
 
-class Onward(Exception):  # noqa: N818  # no error: a step of an operation that needs more than one request
+class NextRequest(Exception):  # noqa: N818  # no error: a step of an operation that needs more than one request
     """The request did its part and the operation's next one, which ``build`` makes, should be sent at once."""
 
 
@@ -129,6 +129,10 @@ class Operation(Generic[T]):
         self.transport: object = None
         """What runs it, kept alive until it is over: a store may be collected while its reads are awaited."""
         self._chunks: list[bytes] = []
+
+    def error(self, why: str, kind: type[StoreError] = TransportError) -> StoreError:
+        """Make an error that tells which request for what it is about."""
+        return kind(f"{self.name} {self.uri}: {why}", operation=self.name, uri=self.uri)
 
     def build(self) -> Request:
         """Make the next attempt's request, signed now."""
