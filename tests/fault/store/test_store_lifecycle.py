@@ -17,6 +17,7 @@ from torchbucket.errors import StoreError
 from torchbucket.store import Read, Store, StoreConfig, open_store
 from torchbucket.store.transport import loop as loop_module
 from torchbucket.store.transport.curl_engine import CurlEngine
+from torchbucket.store.wrappers import LimitedStore, OperationLimit
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -179,6 +180,33 @@ def test_what_would_wait_on_the_transports_own_thread_raises(
     assert store.read("k").data == b"v"
     assert ends(lambda: not server.uploads)
     assert "new" not in server.objects
+
+
+def test_a_limit_that_is_used_up_is_not_waited_for_on_the_transports_own_thread(
+    server: ScriptedS3, opened: Opened
+) -> None:
+    server.objects["k"] = b"v"
+    limit = OperationLimit(1)
+    store = LimitedStore(opened(), limit)
+    told: list[BaseException] = []
+    over = threading.Event()
+
+    def from_a_callback(_: object) -> None:
+        try:
+            store.head("k")
+        except BaseException as error:  # noqa: BLE001
+            told.append(error)
+        finally:
+            over.set()
+
+    limit.acquire()
+    opened().submit_read(Read(key="k")).add_done_callback(from_a_callback)
+    assert over.wait(60)
+    assert isinstance(told[0], StoreError)
+    assert "own thread" in str(told[0])
+    limit.release()
+    assert store.read("k").data == b"v"
+    assert limit.in_flight == 0
 
 
 def test_a_destructor_on_the_transports_thread_does_not_wait(server: ScriptedS3, opened: Opened) -> None:

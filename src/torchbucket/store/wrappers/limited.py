@@ -11,6 +11,7 @@ from typing import TypeVar
 from torchbucket.errors import ConfigError
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.protocol import Store
+from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.wrappers.forwarding import ForwardingStore
 from torchbucket.store.wrappers.relay import Relay
 
@@ -61,6 +62,8 @@ class OperationLimit:
         granted = threading.Event()
         self.submit(granted.set)
         try:
+            if not granted.is_set():
+                refuse_to_wait("an operation beyond the limit")
             granted.wait()
         except BaseException:
             with self._lock:
