@@ -46,7 +46,7 @@ def test_a_read_outlives_its_store_and_then_all_of_it_ends(server: ScriptedS3) -
     go_on = threading.Event()
     server.faults["get_object"].append(Fault(until=go_on))
     before = set(transport_threads())
-    future = unowned(server).submit_read(Read(key="k"))
+    future = unowned(server).submit_read(Read(key="k", size_bytes=1))
     gc.collect()
     go_on.set()
     assert future.result(30).data == b"v"
