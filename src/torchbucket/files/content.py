@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torchbucket.errors import TruncatedError
 from torchbucket.files.readahead import ReadAhead
+from torchbucket.store.base import check_same
 from torchbucket.store.protocol import ObjectData, Read, Store
 from torchbucket.store.writable_bytes import writable_bytes
 
@@ -108,6 +109,7 @@ class RangedContent:
     def size_bytes(self) -> int:
         if self._size_bytes is None:
             info = self._store.head(self._key)
+            check_same(self._uri, info, size_bytes=None, version=self._version)
             self._size_bytes, self._version = info.size_bytes, info.version
         return self._size_bytes
 
@@ -205,14 +207,17 @@ class RangedContent:
         self._size_bytes, self._version = data.info.size_bytes, data.info.version
         expected = (self._size_bytes if stop is None else min(stop, self._size_bytes)) - start
         if data.start != start or len(data.data) != expected:
-            uri = f"{self._store.uri.removesuffix('/')}/{self._key}"
             raise TruncatedError(
-                f"{uri}: the store answered a read of {expected} bytes from {start} with "
+                f"{self._uri}: the store answered a read of {expected} bytes from {start} with "
                 f"{len(data.data)} bytes from {data.start}; this is a fault of the store, please report it",
                 operation="read",
-                uri=uri,
+                uri=self._uri,
             )
         return data
+
+    @property
+    def _uri(self) -> str:
+        return f"{self._store.uri.removesuffix('/')}/{self._key}"
 
     def _drop_next(self) -> None:
         if self._next is not None and self._pid == os.getpid():

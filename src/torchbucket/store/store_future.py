@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -11,7 +12,15 @@ from typing import Any, TypeVar
 from torchbucket.errors import StoreError, TransportError
 from torchbucket.store import forking
 
-__all__ = ["StoreFuture", "TransportThread", "completed", "on_transport_thread", "refuse_to_wait", "submit_to"]
+__all__ = [
+    "StoreFuture",
+    "TransportThread",
+    "completed",
+    "on_transport_thread",
+    "refuse_in_pool",
+    "refuse_to_wait",
+    "submit_to",
+]
 
 T = TypeVar("T")
 
@@ -39,11 +48,14 @@ def refuse_to_wait(for_what: str) -> None:
         for_what: what would be waited for, for the message.
     """
     if on_transport_thread():
-        raise StoreError(
-            f"{for_what}: a transport's own thread cannot wait, since it is what brings the result. This was called "
-            "from a done-callback, an observer or a destructor that runs there; hand the work to another thread, for "
-            "example an executor's"
-        )
+        raise _waits_for_itself(for_what, "a transport's own thread")
+
+
+def _waits_for_itself(for_what: str, whose: str) -> StoreError:
+    return StoreError(
+        f"{for_what}: {whose} cannot wait, since it is what brings the result. This was called from a done-callback, "
+        "an observer or a destructor that runs there; hand the work to another thread, for example an executor's"
+    )
 
 
 class StoreFuture(Future[T]):
@@ -72,14 +84,17 @@ class StoreFuture(Future[T]):
             StoreError: the calling thread is the one that would bring it.
         """
         if not self.done():
-            refuse_to_wait("result")
+            self._refuse_to_wait("result")
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the failure; see ``result``."""
         if not self.done():
-            refuse_to_wait("exception")
+            self._refuse_to_wait("exception")
         return super().exception(timeout)
+
+    def _refuse_to_wait(self, for_what: str) -> None:
+        refuse_to_wait(for_what)
 
     def _settle_in_child(self) -> None:
         self._process = forking.forks_before
@@ -96,6 +111,30 @@ class StoreFuture(Future[T]):
             )
 
 
+class _PoolFuture(StoreFuture[T]):
+    """The future of what a pool's thread does, for which no thread of that pool may wait: all of them could."""
+
+    def __init__(self, pool: Executor) -> None:
+        super().__init__()
+        self._pool = weakref.ref(pool)  # it ends when its owner lets go of it
+
+    def _refuse_to_wait(self, for_what: str) -> None:
+        super()._refuse_to_wait(for_what)
+        pool = self._pool()
+        if pool is not None:
+            refuse_in_pool(for_what, pool)
+
+
+_working = threading.local()
+
+
+def refuse_in_pool(for_what: str, pool: Executor) -> None:
+    """Raise ``StoreError`` where this is one of the pool's threads, which must not wait for what the pool does."""
+    working = getattr(_working, "pool", None)
+    if working is not None and working() is pool:
+        raise _waits_for_itself(for_what, "a store's own thread")
+
+
 def completed(work: Callable[[], T]) -> StoreFuture[T]:
     """Do the work now and return it as a future that is done."""
     future: StoreFuture[T] = StoreFuture()
@@ -105,9 +144,14 @@ def completed(work: Callable[[], T]) -> StoreFuture[T]:
 
 def submit_to(pool: Executor, work: Callable[[], T]) -> StoreFuture[T]:
     """Have a pool's thread do the work."""
-    future: StoreFuture[T] = StoreFuture()
-    pool.submit(_fulfil, future, work).add_done_callback(partial(_follow, future))
+    future: _PoolFuture[T] = _PoolFuture(pool)
+    pool.submit(_fulfil_in_pool, weakref.ref(pool), future, work).add_done_callback(partial(_follow, future))
     return future
+
+
+def _fulfil_in_pool(pool: weakref.ref[Executor], future: StoreFuture[T], work: Callable[[], T]) -> None:
+    _working.pool = pool
+    _fulfil(future, work)
 
 
 def _fulfil(future: StoreFuture[T], work: Callable[[], T]) -> None:

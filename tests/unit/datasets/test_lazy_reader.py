@@ -197,3 +197,12 @@ def test_an_interrupted_wait_leaves_no_request_behind(store):
 def test_lengths_that_make_no_window_are_refused(lengths):
     with pytest.raises(ConfigError, match="1 <= initial_bytes <= maximum_bytes"):
         ReadAhead(initial_bytes=lengths[0], maximum_bytes=lengths[1])
+
+
+def test_the_size_is_asked_of_the_pinned_version_only():
+    store = open_store("memory://pinned-size")
+    old = store.write("k", BODY)
+    store.write("k", BODY[:100])
+    reader = ObjectReader.lazy(store, "k", uri="memory://pinned-size/k", version=old.version)
+    with pytest.raises(ObjectChangedError):
+        reader.seek(0, os.SEEK_END)

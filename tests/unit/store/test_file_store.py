@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from torchbucket.errors import (
     StoreError,
     UnsupportedError,
 )
-from torchbucket.store import Store, open_store
+from torchbucket.store import Read, Store, StoreConfig, open_store
 from torchbucket.uri import ObjectURI
 
 
@@ -257,3 +259,37 @@ def test_a_file_that_is_rewritten_in_place_while_it_is_read(
 def test_a_copy_of_a_temporary_is_refused(store: Store) -> None:
     with pytest.raises(ConfigError):
         store.copy("", "k")
+
+
+@pytest.mark.parametrize(
+    "blocking",
+    [
+        lambda store: store.submit_read(Read(key="k")).result(5),
+        lambda store: store.submit_read(Read(key="k")).exception(5),
+        lambda store: store.submit_list_page().result(5),
+        lambda store: store.submit_read_into("k", []).result(5),
+        lambda store: store.close(),
+    ],
+    ids=["result", "exception", "page", "into", "close"],
+)
+def test_what_would_wait_on_the_stores_own_thread_raises(root: Path, blocking: Callable[[Store], object]) -> None:
+    """Each of its threads could be in such a function, and none be left that reads."""
+    store = open_store(f"file://{root}", StoreConfig(concurrency=1))
+    store.write("k", b"v")
+    told: list[object] = []
+    over = threading.Event()
+
+    def from_the_thread(_: int) -> None:
+        try:
+            told.append(blocking(store))
+        except Exception as error:  # noqa: BLE001
+            told.append(error)
+        over.set()
+
+    # While it reads; a done-callback that is added late would run in this thread.
+    memory = memoryview(bytearray(1))
+    assert store.submit_read_into("k", [(0, memory)], filled=from_the_thread).result(30).size_bytes == 1
+    assert over.is_set()
+    assert isinstance(told[0], StoreError)
+    assert "own thread" in str(told[0])
+    assert store.submit_read(Read(key="k")).result(30).data == b"v"

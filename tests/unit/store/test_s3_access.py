@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -94,6 +95,27 @@ def test_the_region_that_an_answer_names_is_followed_to_its_endpoint(first: str,
     assert (access.place().origin, access.place().region) == (origin, named)
     assert access.follow(named)  # on the way since before
     assert not access.follow("sa-east-1")
+
+
+def test_two_threads_that_begin_together_look_for_the_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second would also take back the region that an answer has led the first to."""
+    access = Access("bucket", StoreConfig(region="eu-west-1", anonymous=True))
+    held: list[Place] = []
+
+    class Overtaken:
+        """A lock that another thread has had before this one gets it."""
+
+        def __enter__(self) -> None:
+            monkeypatch.setattr(access, "_lock", contextlib.nullcontext())
+            access.place()
+            assert access.follow("eu-west-2")
+
+        def __exit__(self, *_: object) -> None:
+            held.append(access.place())
+
+    monkeypatch.setattr(access, "_lock", Overtaken())
+    assert access.place().region == "eu-west-2"
+    assert held == [access.place()]
 
 
 @pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])

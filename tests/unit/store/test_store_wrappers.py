@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from torchbucket.errors import ConfigError, NotFoundError
+from torchbucket.errors import ConfigError, NotFoundError, StoreError
 from torchbucket.store import ObjectData, ObjectInfo, Read, Store, open_store
 from torchbucket.store.wrappers import (
     ForwardingStore,
@@ -394,6 +394,27 @@ def test_bytes_of_reads_and_writes_count_together() -> None:
             writer.write(b"3" * 100)
     store.head("k")
     assert time.monotonic() - began_s >= 0.14
+
+
+def test_the_thread_of_throttled_reads_waits_for_none() -> None:
+    """It begins those that come later, for all stores of the process."""
+    store = ThrottledStore(memory(k=b"v"), RateLimit(operations_per_s=20))
+    told: list[object] = []
+    over = threading.Event()
+
+    def from_a_callback(_: object) -> None:
+        try:
+            told.append(store.submit_read(Read(key="k")).result(5))
+        except Exception as error:  # noqa: BLE001
+            told.append(error)
+        over.set()
+
+    store.submit_read(Read(key="k"))
+    store.submit_read(Read(key="k")).add_done_callback(from_a_callback)
+    assert over.wait(60)
+    assert isinstance(told[0], StoreError)
+    assert "own thread" in str(told[0])
+    assert store.submit_read(Read(key="k")).result(30).data == b"v"
 
 
 def test_a_throttled_read_given_up_is_never_begun() -> None:

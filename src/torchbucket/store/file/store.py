@@ -25,7 +25,7 @@ from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
 from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
 from torchbucket.store.scatter import check_within, checked_targets
-from torchbucket.store.store_future import submit_to
+from torchbucket.store.store_future import refuse_in_pool, submit_to
 from torchbucket.store.temporary_names import target_of
 from torchbucket.store.writable_bytes import writable_bytes
 from torchbucket.uri import ObjectURI, key_bytes
@@ -227,10 +227,16 @@ class FileStore(BaseStore):
         self._prune(parent)
 
     def close(self) -> None:
-        """End the store's threads once their reads are done."""
+        """End the store's threads once their reads are done.
+
+        Raises:
+            StoreError: this is one of them; they end in time, but that cannot be waited for.
+        """
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
+            pool.shutdown(wait=False)
+            refuse_in_pool("close", pool)
             pool.shutdown()
 
     def _path(self, key: str) -> str:

@@ -90,7 +90,9 @@ class Access:
         place = self._place
         if place is None:
             with self._lock:
-                place = self._place = self._find_place()
+                if self._place is None:  # another thread may have found it, and an answer have led on from there
+                    self._place = self._find_place()
+                place = self._place
         return place
 
     def follow(self, region: str) -> bool:

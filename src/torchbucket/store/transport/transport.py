@@ -51,7 +51,7 @@ class Transport:
         self._lock = threading.RLock()
         self._finalizer: weakref.finalize[..., Any] | None = None
         renew_after_fork(self)
-        _transports.add(self)
+        _transports[id(self)] = self
 
     def submit(self, operations: Iterable[Operation[Any]], caller: Hashable = None) -> None:
         """Hand operations over. Their futures tell the outcome.
@@ -126,10 +126,13 @@ class Transport:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(loop))
 
 
-_transports: weakref.WeakSet[Transport] = weakref.WeakSet()
+# By identity, so that it can be read in one step; see `torchbucket.store.forking`.
+_transports: weakref.WeakValueDictionary[int, Transport] = weakref.WeakValueDictionary()
 
 
 def close_all(timeout_s: float) -> None:
     """Cut every transport of the process short, at the interpreter's exit."""
-    for transport in list(_transports):
-        transport.close(drain=False, timeout_s=timeout_s)
+    for reference in _transports.valuerefs():
+        transport = reference()
+        if transport is not None:
+            transport.close(drain=False, timeout_s=timeout_s)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from torchbucket.store.forking import renew_after_fork
+from torchbucket.store.store_future import TransportThread
 
 __all__ = ["call_at"]
 
@@ -37,7 +38,7 @@ class _Delays:
                 self._changed.notify()
                 return
             self._running = True
-        threading.Thread(target=self._run, name="torchbucket-delays", daemon=True).start()
+        TransportThread(self._run, "torchbucket-delays").start()
 
     def _run(self) -> None:
         while True:
