@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchbucket.config import MIB, RetryConfig
+from torchbucket.config import MIB, RetryConfig, StoreConfig
+from torchbucket.errors import TransportError
 from torchbucket.store.http.part_writer import part_size_bytes
 from torchbucket.store.transport.fair_queue import FairQueue
+from torchbucket.store.transport.operation import Again, Call
 from torchbucket.store.transport.retry import Backoff, retry_after_s
+from torchbucket.store.transport.retry_queue import Contact, RetryQueue
 
 GIB, TIB = 1 << 30, 1 << 40
 
@@ -88,6 +91,42 @@ def test_a_caller_has_one_turn_however_often_it_calls(sizes: list[int]) -> None:
     assert served(queue) == sorted(everything, key=lambda pair: (pair[1], pair[0]))
     queue.add([(0, 0)], caller=0)  # a caller whose items were all served begins anew
     assert served(queue) == [(0, 0)]
+
+
+class GivenUp(Call[None]):
+    """An operation that another thread gives up right after it was looked at."""
+
+    looks = 0
+
+    @property
+    def dropped(self) -> bool:
+        self.looks += 1
+        return self.looks > 1
+
+    @dropped.setter
+    def dropped(self, value: bool) -> None:
+        assert not value
+
+
+def given_up(*, looked_at: bool) -> GivenUp:
+    operation = GivenUp("get_object", "k", "s3://bucket/k", lambda: pytest.fail("built"), lambda _: None)
+    assert not (looked_at and operation.dropped)
+    return operation
+
+
+def test_what_is_given_up_while_the_queue_is_searched_stays_or_is_found() -> None:
+    queue: FairQueue[GivenUp] = FairQueue()
+    operations = [given_up(looked_at=True), given_up(looked_at=False)]
+    queue.add(operations, caller="reader")
+    assert queue.take_out(lambda operation: operation.dropped) + list(queue) == operations
+
+
+def test_what_is_given_up_while_retries_are_searched_stays_or_is_found() -> None:
+    retries = RetryQueue(StoreConfig(), Contact())
+    operations = [given_up(looked_at=True), given_up(looked_at=False)]
+    for operation in operations:
+        assert retries.add(operation, Again(TransportError("broken")), 0.0) is None
+    assert retries.take_dropped() + list(retries) == operations
 
 
 def test_a_retry_goes_first() -> None:

@@ -56,15 +56,17 @@ class FairQueue(Generic[T]):
 
     def take_out(self, unwanted: Callable[[T], bool]) -> list[T]:
         """Remove and return the items that are not wanted any more."""
-        found = [item for item in self if unwanted(item)]
-        if found:
-            turns, self._turns, self._lines = self._turns, deque(), {}
-            for caller, line in turns:
-                left = deque(item for item in line if not unwanted(item))
-                if left:
-                    self._turns.append((caller, left))
-                    if caller is not None:
-                        self._lines[caller] = left
+        found: list[T] = []
+        turns, self._turns, self._lines = self._turns, deque(), {}
+        for caller, line in turns:
+            left: deque[T] = deque()
+            for item in line:
+                # Asked once: what another thread gives up meanwhile must be in one of the two.
+                (found if unwanted(item) else left).append(item)
+            if left:
+                self._turns.append((caller, left))
+                if caller is not None:
+                    self._lines[caller] = left
         return found
 
     def __bool__(self) -> bool:

@@ -98,10 +98,15 @@ class RetryQueue:
 
     def take_dropped(self) -> list[Operation[Any]]:
         """Hand over the operations that were given up meanwhile."""
-        found = [operation for operation in self if operation.dropped]
-        if found:
-            self._waiting = [item for item in self._waiting if not item[2].dropped]
-            heapq.heapify(self._waiting)
+        found: list[Operation[Any]] = []
+        waiting, self._waiting = self._waiting, []
+        for item in waiting:
+            # Asked once: what another thread gives up meanwhile must be in one of the two.
+            if item[2].dropped:
+                found.append(item[2])
+            else:
+                self._waiting.append(item)
+        heapq.heapify(self._waiting)
         return found
 
     def __iter__(self) -> Iterator[Operation[Any]]:
