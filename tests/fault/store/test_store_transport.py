@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
@@ -120,6 +121,46 @@ def test_closing_waits_for_what_was_begun(server: ScriptedS3, opened: Opened) ->
     futures = [store.submit_read(Read(key="k")) for _ in range(20)]
     store.close()
     assert all(future.done() and future.result().data == b"v" for future in futures)
+
+
+def test_closing_waits_for_the_parts_that_a_reads_first_answer_asks_for(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = content = random.Random(8).randbytes(17 * MIB)
+    go_on = threading.Event()
+    server.faults["get_object"].append(Fault(until=go_on))
+    before = {thread for thread in threading.enumerate() if thread.name == "torchbucket-transport"}
+    store = opened()
+    future = store.submit_read(Read(key="k"))  # of unknown size: the first part tells what else to ask for
+    threading.Timer(0.2, go_on.set).start()
+    store.close()
+    assert future.done()
+    assert future.result().data == content
+    assert before >= {thread for thread in threading.enumerate() if thread.name == "torchbucket-transport"}
+
+
+def test_what_a_closing_store_still_does_can_be_cancelled(server: ScriptedS3, opened: Opened) -> None:
+    server.objects["k"] = bytes(17 * MIB)
+    go_on = threading.Event()
+    server.faults["get_object"].extend([Fault(until=go_on)] * 4)
+    store = opened()
+    future = store.submit_read(Read(key="k", size_bytes=17 * MIB))
+    closing = threading.Event()
+    stop = Loop.stop
+
+    def stopping(loop: Loop, *, drain: bool = False) -> None:
+        stop(loop, drain=drain)
+        closing.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loop, "stop", stopping)
+        closer = threading.Thread(target=store.close)
+        closer.start()
+        assert closing.wait(30)
+    future.cancel()
+    with pytest.raises(CancelledError):
+        future.result(30)
+    closer.join(30)
+    assert not closer.is_alive()
+    go_on.set()
 
 
 def test_a_loop_that_fails_takes_nobody_with_it_silently(

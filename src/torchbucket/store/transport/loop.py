@@ -69,7 +69,8 @@ class Loop:
     def submit(self, operations: tuple[Operation[Any], ...], caller: Hashable) -> bool:
         """Take a caller's operations over; False where the thread ends and a new one is needed."""
         with self._entrance:
-            if self._stopping:
+            # A loop that drains takes what its own answers lead to, such as the other parts of a read.
+            if self._stopping and not (self._drain and threading.current_thread() is self._thread):
                 return False
             self._inbox.append((operations, caller))
         if self._sleeping:
@@ -85,9 +86,9 @@ class Loop:
         """Have the thread end, after its operations or at once."""
         if self._thread.process != forking.forks_before:
             return  # A finalizer inherited from the parent, whose thread it is.
-        self._drain = drain
         with self._entrance:
             self._stopping = True
+            self._drain = self._drain and drain
         self._engine.wake()
 
     def join(self, timeout_s: float | None = None) -> None:
@@ -123,7 +124,7 @@ class Loop:
         finally:
             if self._thread.process == forking.forks_before:
                 with self._entrance:
-                    self._stopping = True
+                    self._stopping, self._drain = True, False
                 self._fail_all(failure)
                 with self._gate:
                     self._engine.close()

@@ -110,12 +110,15 @@ class Transport:
         Raises:
             StoreError: this is a transport's own thread; the connections end in time, but that cannot be waited for.
         """
+        loop = self._loop
+        if loop is None:
+            return
+        loop.stop(drain=drain)
+        refuse_to_wait("close")
+        loop.join(timeout_s)  # It stays this transport's until then, so that what it does can be given up or cut short.
         with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.stop(drain=drain)
-            refuse_to_wait("close")
-            loop.join(timeout_s)
+            if self._loop is loop:
+                self._loop = None
 
     def renew(self) -> None:
         """Forget the parent's thread and connections, in a forked child."""
