@@ -1,15 +1,25 @@
-"""The names that users import from ``torchbucket`` say so, wherever they are written."""
+"""The names that users import say where from, wherever they are written."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["public"]
+__all__ = ["public", "public_in"]
 
 T = TypeVar("T")
 
 
 def public(named: T) -> T:
     """Have ``help``, messages and pickles call a class or function ``torchbucket.NAME``, which must be importable."""
-    named.__module__ = "torchbucket"
-    return named
+    return public_in("torchbucket")(named)
+
+
+def public_in(module: str) -> Callable[[T], T]:
+    """Have them call it ``MODULE.NAME``, which must be importable."""
+
+    def decorated(named: T) -> T:
+        named.__module__ = module
+        return named
+
+    return decorated

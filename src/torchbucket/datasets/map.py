@@ -16,7 +16,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import check_source, needs_versions, open_readers
 from torchbucket.datasets.queued_batches import QueuedBatches
-from torchbucket.datasets.read_ahead import ReadAhead
+from torchbucket.datasets.read_ahead import BatchReadAhead
 from torchbucket.datasets.settings import MapOptions, MapSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
@@ -53,7 +53,7 @@ class MapDataset(Dataset[T_co]):
         self._source = source
         self._transform = transform
         self._settings = settings
-        self._ahead: ReadAhead | None = None  # of this process, if it is a DataLoader's worker
+        self._ahead: BatchReadAhead | None = None  # of this process, if it is a DataLoader's worker
         self._ahead_pid: int | None = None
 
     @classmethod
@@ -204,13 +204,13 @@ class MapDataset(Dataset[T_co]):
     def _readers(self, positions: Iterable[int]) -> Generator[ObjectReader, None, None]:
         return open_readers(self._source, positions, fetch=self._settings.fetch, budget=self._settings.budget)
 
-    def _read_ahead(self, positions: Sequence[int]) -> ReadAhead | None:
+    def _read_ahead(self, positions: Sequence[int]) -> BatchReadAhead | None:
         """What reads a batch of this worker's; None for any other, and in any other process, thread or way to fetch."""
         if self._settings.fetch != "whole" or threading.current_thread() is not threading.main_thread():
             return None
         if self._ahead_pid != os.getpid():
             queued = QueuedBatches.of_this_worker(self, self._position)
-            self._ahead = None if queued is None else ReadAhead(self._source, self._settings.budget, queued)
+            self._ahead = None if queued is None else BatchReadAhead(self._source, self._settings.budget, queued)
             self._ahead_pid = os.getpid()
         return self._ahead if self._ahead is not None and self._ahead.takes(positions) else None
 

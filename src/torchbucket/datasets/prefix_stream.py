@@ -156,37 +156,37 @@ class _FoundObjects:
         self._pinned = settings.pin_versions
         self._infos = infos
         self.largest_bytes: int | None = None  # asked for where a size is not known
-        self._told: dict[int, ObjectInfo] = {}
+        self._listed: dict[int, ObjectInfo] = {}
         self._count = 0
 
     def next_position(self) -> int | None:
         info = next(self._infos, None)
         if info is None:
             return None
-        self._told[self._count] = info
+        self._listed[self._count] = info
         self._count += 1
         return self._count - 1
 
     def forget(self, position: int) -> None:
-        del self._told[position]
+        del self._listed[position]
 
     def uri(self, position: int) -> str:
-        return self._base + self._told[position].key
+        return self._base + self._listed[position].key
 
     def size_bytes(self, position: int) -> int:
-        return self._told[position].size_bytes
+        return self._listed[position].size_bytes
 
     def note_size(self, size_bytes: int) -> None:
         """Nothing to remember: the listing tells every size."""
 
     def submit_read(self, position: int) -> Future[ObjectData]:
-        info = self._told[position]
+        info = self._listed[position]
         return self._store.submit_read(
             Read(key=info.key, size_bytes=info.size_bytes, version=info.version if self._pinned else None)
         )
 
     def open_lazily(self, position: int) -> ObjectReader:
-        info = self._told[position]
+        info = self._listed[position]
         return ObjectReader.lazy(
             self._store,
             info.key,

@@ -10,10 +10,10 @@ from torchbucket.datasets.queued_batches import QueuedBatches
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.files.reader import ObjectReader
 
-__all__ = ["ReadAhead"]
+__all__ = ["BatchReadAhead"]
 
 
-class ReadAhead:
+class BatchReadAhead:
     """Reads one batch after another and, within one budget, those that the worker will be asked for after it.
 
     What was begun for a batch is used only where exactly that batch is asked for next; anything else drops it, so that

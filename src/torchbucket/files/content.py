@@ -114,9 +114,9 @@ class RangedContent:
         return self._size_bytes
 
     def read(self, start: int, stop: int | None) -> bytes | bytearray | memoryview:
-        held = self._held(start, stop)
-        if self._at_end(start + len(held)) or (stop is not None and len(held) == stop - start):
-            return held
+        found = self._in_window(start, stop)
+        if self._at_end(start + len(found)) or (stop is not None and len(found) == stop - start):
+            return found
         if self._size_bytes is None and start == 0:
             # The size arrives with the first bytes, so a read from the start needs no request to learn it.
             if stop is None or self._is_large(stop):
@@ -132,10 +132,10 @@ class RangedContent:
         filled = 0
         while filled < len(target):
             position = start + filled
-            held = self._held(position, start + len(target))
-            if held:
-                target[filled : filled + len(held)] = held
-                filled += len(held)
+            found = self._in_window(position, start + len(target))
+            if found:
+                target[filled : filled + len(found)] = found
+                filled += len(found)
             elif self._at_end(position):
                 break
             elif self._is_large(len(target) - filled) and not self._is_next(position):
@@ -145,15 +145,15 @@ class RangedContent:
         return filled
 
     def available(self, start: int) -> memoryview:
-        if not self._held(start, None) and not self._at_end(start):
+        if not self._in_window(start, None) and not self._at_end(start):
             self._advance(start, 1)
-        return self._held(start, None)
+        return self._in_window(start, None)
 
     def close(self) -> None:
         self._drop_next()
         self._window = memoryview(b"")
 
-    def _held(self, start: int, stop: int | None) -> memoryview:
+    def _in_window(self, start: int, stop: int | None) -> memoryview:
         """The part of ``[start, stop)`` that the window holds from ``start`` on; empty where it does not hold that."""
         offset = start - self._window_start
         if not 0 <= offset < len(self._window):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from torchbucket.errors import ConfigError
+from torchbucket.public import public_in
 
 __all__ = ["ReadAhead"]
 
@@ -13,6 +14,7 @@ _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
 
+@public_in("torchbucket.files")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadAhead:
     """The lengths of the ranges that a lazy reader asks for.

@@ -10,6 +10,7 @@ from torchbucket.errors import ConfigError
 from torchbucket.listing.blocks import Block
 from torchbucket.listing.columns import Listing
 from torchbucket.listing.parallel import list_ranges
+from torchbucket.public import public_in
 from torchbucket.store.protocol import ListedPage, ObjectInfo, Store
 from torchbucket.store.temporary_names import any_temporary, is_temporary
 from torchbucket.uri import key_bytes
@@ -22,6 +23,7 @@ _IN_FLIGHT: Final = 16
 _DIRECTORY_BLOCK: Final = 1000
 
 
+@public_in("torchbucket.listing")
 def list_objects(
     store: Store,
     prefix: str = "",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from torchbucket.listing.blocks import UNKNOWN_SIZE, Block, join_keys, join_sizes, join_versions
 from torchbucket.listing.key_column import KeyColumn
 from torchbucket.listing.version_column import VersionColumn
+from torchbucket.public import public_in
 from torchbucket.uri import key_bytes
 
 __all__ = ["UNKNOWN_SIZE", "KeyColumn", "Listing", "VersionColumn"]
@@ -20,6 +21,7 @@ __all__ = ["UNKNOWN_SIZE", "KeyColumn", "Listing", "VersionColumn"]
 _BLOCK_KEYS: Final = 1000
 
 
+@public_in("torchbucket.listing")
 class Listing:
     """Names and sizes of objects, in order, and their versions where asked for. Immutable; shared by forked processes
     and pickled as flat arrays.

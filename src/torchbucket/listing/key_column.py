@@ -11,9 +11,12 @@ from typing import SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
+from torchbucket.public import public_in
+
 __all__ = ["KeyColumn"]
 
 
+@public_in("torchbucket.listing")
 class KeyColumn(Sequence[str]):
     """The keys of a listing, each decoded when it is asked for; reads like a tuple of texts. Immutable.
 

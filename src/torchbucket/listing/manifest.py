@@ -13,6 +13,7 @@ from torchbucket.listing.collect import list_objects
 from torchbucket.listing.columns import Listing
 from torchbucket.listing.manifest_file import SCHEMA_VERSION, ManifestError, decode, encode
 from torchbucket.listing.summary import Summary
+from torchbucket.public import public_in
 from torchbucket.store import open_store
 from torchbucket.uri import SCHEMES, Address, ObjectURI
 
@@ -21,6 +22,7 @@ __all__ = ["SCHEMA_VERSION", "Manifest", "ManifestError", "manifest_place"]
 _DESCRIPTION: Final = ("root", "prefix", "made_at")
 
 
+@public_in("torchbucket.listing")
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Manifest:
     """What was under a prefix at one time: names, sizes and, where kept, versions.

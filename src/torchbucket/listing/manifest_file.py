@@ -10,6 +10,7 @@ from typing import Any, Final
 from torchbucket.errors import TorchbucketError
 from torchbucket.listing.blocks import UNKNOWN_SIZE, Block
 from torchbucket.listing.columns import Listing
+from torchbucket.public import public_in
 
 __all__ = ["SCHEMA_VERSION", "ManifestError", "decode", "encode"]
 
@@ -27,6 +28,7 @@ _BATCH_ROWS: Final = 1 << 16
 _ENCODINGS: Final = {"key": "DELTA_BYTE_ARRAY", "size_bytes": "DELTA_BINARY_PACKED", "version": "DELTA_BYTE_ARRAY"}
 
 
+@public_in("torchbucket.listing")
 class ManifestError(TorchbucketError, ValueError):
     """The file is no manifest that this version reads; the message says why and what to do."""
 

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from torchbucket.listing.columns import UNKNOWN_SIZE, Listing
+from torchbucket.public import public_in
 
 __all__ = ["PrefixTotal", "SizeBin", "Summary"]
 
 _PREFIXES: Final = 20
 
 
+@public_in("torchbucket.listing")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SizeBin:
     """Objects of ``[start_bytes, stop_bytes)`` bytes: how many, and their bytes together."""
@@ -26,6 +28,7 @@ class SizeBin:
     total_bytes: int
 
 
+@public_in("torchbucket.listing")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrefixTotal:
     """What lies under one prefix; an object at the top itself belongs to the prefix that was listed."""
@@ -35,6 +38,7 @@ class PrefixTotal:
     total_bytes: int
 
 
+@public_in("torchbucket.listing")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
     """Counts and sizes of a listing.

@@ -10,6 +10,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from torchbucket.public import public_in
+
 __all__ = ["VersionColumn"]
 
 _Array: TypeAlias = npt.NDArray[np.generic]
@@ -20,6 +22,7 @@ _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 _QUOTED_MD5: Final = re.compile(r'"[0-9a-f]{32}"')
 
 
+@public_in("torchbucket.listing")
 class VersionColumn:
     """One version for each object of a listing, or None where the server gave none. Immutable.
 

@@ -37,7 +37,7 @@ class Holdable(Protocol):
 # By identity. Unlike a WeakSet these can be read in one step, whatever other threads add and the collector removes.
 _renewable: WeakValueDictionary[int, Renewable] = WeakValueDictionary()
 _holdable: WeakValueDictionary[int, Holdable] = WeakValueDictionary()
-_held: dict[int, list[Holdable]] = {}  # by the thread that forks
+_held_by_thread: dict[int, list[Holdable]] = {}  # by the thread that forks
 _one_fork = threading.RLock()
 forks_before = 0
 """How many forks lie between the program's first process and this one: it differs in parent and child."""
@@ -57,7 +57,7 @@ def hold_during_fork(owner: Holdable) -> None:
         _holdable[id(owner)] = owner
 
 
-def _alive(owners: WeakValueDictionary[int, T]) -> Iterator[T]:
+def _existing(owners: WeakValueDictionary[int, T]) -> Iterator[T]:
     for reference in owners.valuerefs():
         owner = reference()
         if owner is not None:
@@ -67,15 +67,15 @@ def _alive(owners: WeakValueDictionary[int, T]) -> Iterator[T]:
 def _before() -> None:
     # One fork at a time, since two threads that hold the same owners in another order would wait for each other.
     _one_fork.acquire()
-    held = _held[threading.get_ident()] = []
-    for owner in _alive(_holdable):
+    held = _held_by_thread[threading.get_ident()] = []
+    for owner in _existing(_holdable):
         held.append(owner)
         owner.hold()
 
 
 def _after_in_parent() -> None:
     # An interrupt (Ctrl-C) may have ended `_before` anywhere, and the fork happens nevertheless.
-    for owner in _held.pop(threading.get_ident(), ()):
+    for owner in _held_by_thread.pop(threading.get_ident(), ()):
         with contextlib.suppress(RuntimeError):
             owner.resume()
     with contextlib.suppress(RuntimeError):
@@ -88,10 +88,10 @@ def _after_in_child() -> None:
     global _one_fork, forks_before, _holdable
     _one_fork = threading.RLock()
     forks_before += 1
-    _held.clear()
+    _held_by_thread.clear()
     _holdable = WeakValueDictionary()
     failure: BaseException | None = None
-    for owner in _alive(_renewable):
+    for owner in _existing(_renewable):
         try:
             owner.renew()
         except BaseException as error:  # noqa: BLE001  # the others are renewed nevertheless

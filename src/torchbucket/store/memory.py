@@ -27,7 +27,7 @@ __all__ = ["MemoryStore"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Stored:
     info: ObjectInfo
     data: bytes
 
@@ -36,7 +36,7 @@ class _Bucket:
     """Objects by key, and their keys in byte order, made when a listing wants them."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, _Held] = {}
+        self.objects: dict[str, _Stored] = {}
         self.order: list[tuple[bytes, str]] | None = None
         self.renew()
         renew_after_fork(self)
@@ -95,14 +95,14 @@ class MemoryStore(BaseStore):
         """Read at once; the future is done."""
 
         def work() -> ObjectData:
-            held = self._get(read.key, "read")
-            check_same(self.address(read.key), held.info, size_bytes=read.size_bytes, version=read.version)
-            data: bytes | memoryview = held.data[read.start : read.stop]
+            stored = self._get(read.key, "read")
+            check_same(self.address(read.key), stored.info, size_bytes=read.size_bytes, version=read.version)
+            data: bytes | memoryview = stored.data[read.start : read.stop]
             if read.into is not None:
                 view = first_bytes(read.into, len(data))
                 view[:] = data
                 data = view
-            return ObjectData(info=held.info, start=read.start, data=data)
+            return ObjectData(info=stored.info, start=read.start, data=data)
 
         return completed(work)
 
@@ -122,15 +122,15 @@ class MemoryStore(BaseStore):
         flat = checked_targets(targets)
 
         def work() -> ObjectInfo:
-            held = self._get(key, "read")
-            check_same(self.address(key), held.info, size_bytes=read.size_bytes, version=version)
-            check_within(self.address(key), held.info, flat)
-            content = memoryview(held.data)
+            stored = self._get(key, "read")
+            check_same(self.address(key), stored.info, size_bytes=read.size_bytes, version=version)
+            check_within(self.address(key), stored.info, flat)
+            content = memoryview(stored.data)
             for position, (start, memory) in enumerate(flat):
                 memory[:] = content[start : start + len(memory)]
                 if filled is not None:
                     filled(position)
-            return held.info
+            return stored.info
 
         return completed(work)
 
@@ -147,10 +147,10 @@ class MemoryStore(BaseStore):
         check_key(key)
         condition = condition_of(False, if_version)
         with self._bucket.lock:
-            held = self._bucket.objects.get(key)
-            if held is None:
+            stored = self._bucket.objects.get(key)
+            if stored is None:
                 return
-            if condition is not None and held.info.version != condition.version:
+            if condition is not None and stored.info.version != condition.version:
                 raise unmet("delete", self.address(key), condition)
             del self._bucket.objects[key]
             self._bucket.order = None
@@ -165,11 +165,11 @@ class MemoryStore(BaseStore):
         check_key(target_key)
         pieces = []
         for source in sources:
-            held = self._get(source.key, "compose")
+            stored = self._get(source.key, "compose")
             check_same(
-                self.address(source.key), held.info, size_bytes=None, version=source.version, operation="compose"
+                self.address(source.key), stored.info, size_bytes=None, version=source.version, operation="compose"
             )
-            pieces.append(held.data)
+            pieces.append(stored.data)
         return self._put(target_key, b"".join(pieces), None)
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
@@ -183,28 +183,28 @@ class MemoryStore(BaseStore):
     def close(self) -> None:
         """Do nothing: the objects stay until the process ends."""
 
-    def _get(self, key: str, operation: str) -> _Held:
+    def _get(self, key: str, operation: str) -> _Stored:
         check_key(key)
-        held = self._bucket.objects.get(key)
-        if held is None:
+        stored = self._bucket.objects.get(key)
+        if stored is None:
             raise NotFoundError(
                 f"{operation} {self.address(key)}: there is no such object in this process's memory; write it first "
                 "(each process has its own)",
                 operation=operation,
                 uri=self.address(key),
             )
-        return held
+        return stored
 
     def _put(self, key: str, data: bytes, condition: Condition | None) -> ObjectInfo:
         bucket = self._bucket
         info = ObjectInfo(key=key, size_bytes=len(data), version=str(next(_versions)), last_modified_s=time.time())
         with bucket.lock:
-            held = bucket.objects.get(key)
-            if condition is not None and condition.version != (None if held is None else held.info.version):
+            stored = bucket.objects.get(key)
+            if condition is not None and condition.version != (None if stored is None else stored.info.version):
                 raise unmet("write", self.address(key), condition)
-            if held is None:
+            if stored is None:
                 bucket.order = None
-            bucket.objects[key] = _Held(info, data)
+            bucket.objects[key] = _Stored(info, data)
         return info
 
 

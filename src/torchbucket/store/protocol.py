@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, Self, TypeAlias, runtime_checkable
 
-from torchbucket.public import public
+from torchbucket.public import public, public_in
 from torchbucket.store.arguments import Bytes, byte_count, check_key, check_version, writable_view
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class ListedPage:
     modified_s: Sequence[float | None] = ()
 
 
+@public_in("torchbucket.store")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenUpload:
     """A multipart upload that was begun and neither completed nor aborted."""
@@ -152,6 +153,7 @@ class OpenUpload:
     started_s: float | None = None
 
 
+@public_in("torchbucket.store")
 class ObjectWriter(BufferedIOBase, BinaryIO):
     """A streamed write, as a file open for writing: the object appears whole when ``close`` returns, or never.
 

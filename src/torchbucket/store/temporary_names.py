@@ -9,6 +9,8 @@ from calendar import timegm
 from collections.abc import Collection
 from typing import Final
 
+from torchbucket.public import public_in
+
 __all__ = ["any_temporary", "is_temporary", "made_at_s", "target_of", "temporary_key"]
 
 # Source: S3 user guide, "Creating object key names"; Cloud Storage, "About objects".
@@ -29,6 +31,7 @@ def temporary_key(target_key: str, *, most_bytes: int = _MOST_KEY_BYTES) -> str:
     return target_key.encode()[: most_bytes - len(mark)].decode(errors="ignore") + mark
 
 
+@public_in("torchbucket.store")
 def is_temporary(key: str) -> bool:
     """Whether a key is one of ``temporary_key``'s, such as a process leaves behind that was killed."""
     return made_at_s(key) is not None

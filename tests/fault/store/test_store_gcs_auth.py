@@ -95,7 +95,7 @@ def spoil(store: Store) -> None:
     """Have the store use a token that the server does not know, as if it had been revoked."""
     renewed = store._dialect.requests._access._renewed  # type: ignore[attr-defined]  # nothing else can revoke it
     renewed.prepare()
-    renewed._held = dataclasses.replace(renewed._held, value=("authorization: Bearer revoked",))
+    renewed._fetched = dataclasses.replace(renewed._fetched, value=("authorization: Bearer revoked",))
     renewed._final_until_s = renewed._old_news_until_s = 0.0
 
 

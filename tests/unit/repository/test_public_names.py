@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import pickle
 import re
@@ -39,6 +40,30 @@ def test_public_names_are_from_where_users_import_them(name: str) -> None:
     named = getattr(torchbucket, name)
     assert (named.__module__, named.__name__) == ("torchbucket", name)
     assert pickle.loads(pickle.dumps(named)) is named
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "torchbucket.datasets",
+        "torchbucket.datasets.compose",
+        "torchbucket.datasets.tar",
+        "torchbucket.files",
+        "torchbucket.listing",
+        "torchbucket.store",
+        "torchbucket.store.wrappers",
+    ],
+)
+def test_names_of_packages_are_from_one_that_users_import(module: str) -> None:
+    """From ``torchbucket`` where that has them, else from the package itself or another one that has them."""
+    package = importlib.import_module(module)
+    for name in package.__all__:
+        named = getattr(package, name)
+        if inspect.isclass(named) or inspect.isfunction(named):
+            home = importlib.import_module(named.__module__)
+            assert name in home.__all__, (name, home)
+            assert (name in torchbucket.__all__) == (home is torchbucket), name
+            assert hasattr(home, "__path__"), (name, home)
 
 
 def test_a_process_that_has_imported_nothing_takes_a_pickled_data_set() -> None:

@@ -355,7 +355,7 @@ def test_no_secret_is_shown(
     for secret in ("google-token-1", private_key.splitlines()[3]):
         assert secret not in shown
     with pytest.raises(TypeError, match="do not cross"):
-        pickle.dumps(one._renewed._held)
+        pickle.dumps(one._renewed._fetched)
 
 
 def test_what_a_token_server_says_is_not_quoted(account: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

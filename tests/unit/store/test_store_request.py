@@ -11,7 +11,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError
 from torchbucket.store.gcs.dialect import GcsDialect
 from torchbucket.store.http.answers import shown
-from torchbucket.store.http.renewed_credentials import _Held
+from torchbucket.store.http.renewed_credentials import _Fetched
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3.dialect import S3Dialect
 from torchbucket.store.transport.engine import Attempt
@@ -35,8 +35,8 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> S3Dialect:
 @pytest.fixture
 def gs() -> GcsDialect:
     dialect = GcsDialect("bucket", StoreConfig(endpoint="https://h"))
-    held = _Held((f"authorization: Bearer {TOKEN}",), 0.0, None)
-    dialect.requests._access._renewed._held = held
+    held = _Fetched((f"authorization: Bearer {TOKEN}",), 0.0, None)
+    dialect.requests._access._renewed._fetched = held
     dialect.prepare()
     return dialect
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from torchbucket.datasets.compose.groups import group_positions
 from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.source import ObjectSource
-from torchbucket.datasets.temporaries.alive import LivingTemporaries
+from torchbucket.datasets.temporaries.living import LivingTemporaries
 from torchbucket.errors import NotFoundError, ObjectChangedError, PermissionDeniedError, StoreError, TruncatedError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store import Read, open_store

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from torchbucket.files.content import WholeContent
 from torchbucket.files.reader import ObjectReader
-from torchbucket.public import public
+from torchbucket.public import public, public_in
 
 __all__ = ["Place", "TarSample", "sample_dict"]
 
@@ -107,6 +107,7 @@ class TarSample(Mapping[str, bytes]):
             ) from None
 
 
+@public_in("torchbucket.datasets.tar")
 def sample_dict(sample: TarSample) -> dict[str, str | bytes]:
     """The default transform: the members by extension, and ``__key__`` and ``__url__`` as in WebDataset's samples."""
     return {"__key__": sample.key, "__url__": sample.shard_uri, **sample}

@@ -16,7 +16,7 @@ __all__ = ["EndingSignals"]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
-# Longer than what is done may take by its own limit. Source: temporaries_alive.
+# Longer than what is done may take by its own limit. Source: `_LIMIT_S` of `living`.
 _LIMIT_S: Final = 20.0
 
 

@@ -30,7 +30,7 @@ _RENEW_AGAIN_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Held(Generic[T]):
+class _Fetched(Generic[T]):
     """What was fetched, and its times on the clock of ``time.time``. It shows nothing of itself."""
 
     value: T
@@ -38,7 +38,7 @@ class _Held(Generic[T]):
     ends_s: float | None
 
     def __repr__(self) -> str:
-        return "_Held(…)"
+        return "_Fetched(…)"
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("credentials do not cross to another process; each one finds its own")
@@ -61,7 +61,7 @@ class RenewedCredentials(Generic[T]):
         self._uri = uri
         self._fetch = fetch
         self._renew_before_s = renew_before_s
-        self._held: _Held[T] | None = None
+        self._fetched: _Fetched[T] | None = None
         self._refused = False
         self._next_renewal_s = 0.0
         self._old_news_until_s = 0.0
@@ -77,20 +77,20 @@ class RenewedCredentials(Generic[T]):
     @property
     def value(self) -> T | None:
         """What to sign with now; None before ``prepare``. A renewal that is due is begun, and not waited for."""
-        held = self._held
-        if held is None:
+        fetched = self._fetched
+        if fetched is None:
             return None
-        if held.ends_s is not None and not self._refused:
+        if fetched.ends_s is not None and not self._refused:
             now_s = time.time()
-            if now_s >= held.ends_s - self._renew_before_s:
+            if now_s >= fetched.ends_s - self._renew_before_s:
                 self._renew_aside(now_s)
-        return held.value
+        return fetched.value
 
     @property
     def have_ended(self) -> bool:
         """Whether, by this machine's clock, the credentials are not valid any more."""
-        held = self._held
-        return held is not None and held.ends_s is not None and time.time() >= held.ends_s
+        fetched = self._fetched
+        return fetched is not None and fetched.ends_s is not None and time.time() >= fetched.ends_s
 
     def prepare(self) -> None:
         """See that there are credentials with some time to live, and wait for them where there are none.
@@ -98,16 +98,16 @@ class RenewedCredentials(Generic[T]):
         Raises:
             Exception: what ``fetch`` raised.
         """
-        held, now_s = self._held, time.time()
-        if held is not None and not self._refused:
-            if held.ends_s is None or now_s < held.ends_s - self._renew_before_s:
+        fetched, now_s = self._fetched, time.time()
+        if fetched is not None and not self._refused:
+            if fetched.ends_s is None or now_s < fetched.ends_s - self._renew_before_s:
                 return
             # What was just fetched is used even where it seems to have ended: the clock may be wrong.
-            if now_s < max(held.ends_s - _LEAST_LIFE_S, held.fetched_s + _RENEWAL_INTERVAL_S):
+            if now_s < max(fetched.ends_s - _LEAST_LIFE_S, fetched.fetched_s + _RENEWAL_INTERVAL_S):
                 self._renew_aside(now_s)
                 return
         with self._lock:
-            if self._held is held or self._refused:
+            if self._fetched is fetched or self._refused:
                 self._replace()
 
     def refused(self) -> bool:
@@ -116,7 +116,7 @@ class RenewedCredentials(Generic[T]):
         They are fetched on a thread of their own, once: where the server refuses those as well, it is final.
         """
         now_s = time.time()
-        if self._held is None:
+        if self._fetched is None:
             return False
         if self._refused or now_s < self._old_news_until_s:
             return True
@@ -132,7 +132,7 @@ class RenewedCredentials(Generic[T]):
             self._start(self._renew_due)
 
     def _start(self, work: Callable[[], None]) -> None:
-        # Where no thread can be started, what is held is used until it is refused.
+        # Where no thread can be started, what there is is used until it is refused.
         with contextlib.suppress(RuntimeError):
             threading.Thread(target=work, name="torchbucket-credentials", daemon=True).start()
 
@@ -159,11 +159,11 @@ class RenewedCredentials(Generic[T]):
 
     def _replace(self) -> None:
         """Fetch, with the lock held."""
-        before = self._held
+        before = self._fetched
         value, ends_s = self._fetch(self._refused)
         now_s = time.time()
         is_new = before is None or before.value != value
-        self._held = _Held(value, now_s, ends_s)
+        self._fetched = _Fetched(value, now_s, ends_s)
         if is_new or self._refused:
             self._final_until_s = now_s + _RENEW_AGAIN_S
         self._old_news_until_s = now_s + _OLD_NEWS_S if is_new and before is not None else 0.0

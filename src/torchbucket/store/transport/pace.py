@@ -50,7 +50,7 @@ class Pace:
         self._began_s: float | None = None  # the window
         self._answers = 0
         self._refused = 0
-        self._held = False
+        self._has_bound = False
         self._last_share = 0.0
         self._stubborn = 0
         self._calm = 0
@@ -76,7 +76,7 @@ class Pace:
         """Seconds until the next request may begin; 0 where it may now."""
         if self.rate_per_s is None or self._next_s <= now_s:
             return 0.0
-        self._held = True
+        self._has_bound = True
         return self._next_s - now_s
 
     def begin(self, now_s: float) -> None:
@@ -93,7 +93,7 @@ class Pace:
                 self._limit(self._answers / elapsed_s, share)
         elif self.rate_per_s is not None:
             self._stubborn = 0
-            if self._held:
+            if self._has_bound:
                 self._calm = 0
                 self.rate_per_s *= _GROWTH
             else:
@@ -101,7 +101,7 @@ class Pace:
                 if self._calm >= _CALM_WINDOWS:
                     self.rate_per_s = None
         self._last_share = share
-        self._began_s, self._answers, self._refused, self._held = now_s, 0, 0, False
+        self._began_s, self._answers, self._refused, self._has_bound = now_s, 0, 0, False
 
     def _limit(self, answered_per_s: float, share: float) -> None:
         granted_per_s = answered_per_s * (1 - share)

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from torchbucket.public import public_in
+
 __all__ = ["Observer", "RequestRecord"]
 
 
+@public_in("torchbucket.store")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RequestRecord:
     """One attempt of one request, successful or not. Times are those of ``time.monotonic``.

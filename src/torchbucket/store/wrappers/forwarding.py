@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
+from torchbucket.public import public_in
 from torchbucket.store.arguments import Bytes, byte_count, byte_view
 from torchbucket.store.protocol import (
     GAP_BYTES,
@@ -29,6 +30,7 @@ T = TypeVar("T")
 _END: Final = object()
 
 
+@public_in("torchbucket.store.wrappers")
 class ForwardingStore:
     """A store that does everything through another one.
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from torchbucket.errors import ConfigError
+from torchbucket.public import public_in
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.protocol import Store
 from torchbucket.store.store_future import refuse_to_wait
@@ -20,6 +21,7 @@ __all__ = ["LimitedStore", "OperationLimit"]
 T = TypeVar("T")
 
 
+@public_in("torchbucket.store.wrappers")
 class OperationLimit:
     """So many operations at once, first come first served, over all that share it in one process.
 
@@ -104,6 +106,7 @@ class OperationLimit:
         return OperationLimit, (self.most,)
 
 
+@public_in("torchbucket.store.wrappers")
 class LimitedStore(ForwardingStore):
     """Lets at most so many operations be in flight: reads, pages, and the calls that wait for their result.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
+from torchbucket.public import public_in
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.protocol import Store
 from torchbucket.store.wrappers.forwarding import ForwardingStore, read_bytes
@@ -19,6 +20,7 @@ __all__ = ["MeteredStore", "OperationUsage", "StoreUsage"]
 T = TypeVar("T")
 
 
+@public_in("torchbucket.store.wrappers")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OperationUsage:
     """What the calls of one operation came to.
@@ -50,6 +52,7 @@ class OperationUsage:
         )
 
 
+@public_in("torchbucket.store.wrappers")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreUsage:
     """What was asked of a store up to one moment, by the name of the protocol's method.
@@ -65,6 +68,7 @@ class StoreUsage:
         return sum(self.operations.values(), OperationUsage())
 
 
+@public_in("torchbucket.store.wrappers")
 class MeteredStore(ForwardingStore):
     """Counts and times every call. Counts begin at zero where the store is unpickled, and in a forked child.
 

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from torchbucket.errors import ConfigError
+from torchbucket.public import public_in
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.protocol import Store
 from torchbucket.store.wrappers.delays import call_at
@@ -25,6 +26,7 @@ T = TypeVar("T")
 _PAGE: Final = 1000
 
 
+@public_in("torchbucket.store.wrappers")
 class RateLimit:
     """Operations and bytes a second, over all that share it in one process. Safe for use by several threads.
 
@@ -87,6 +89,7 @@ def _rate_limit(operations_per_s: float | None, bytes_per_s: float | None) -> Ra
     return RateLimit(operations_per_s=operations_per_s, bytes_per_s=bytes_per_s)
 
 
+@public_in("torchbucket.store.wrappers")
 class ThrottledStore(ForwardingStore):
     """Keeps a store to so many operations and bytes a second.
 
