@@ -85,13 +85,19 @@ class StoreFuture(Future[T]):
         """
         if not self.done():
             self._refuse_to_wait("result")
-        return super().result(timeout)
+        try:
+            return super().result(timeout)
+        finally:
+            del self  # An error keeps the frames that it passes, which must not keep it in turn.
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the failure; see ``result``."""
         if not self.done():
             self._refuse_to_wait("exception")
-        return super().exception(timeout)
+        try:
+            return super().exception(timeout)
+        finally:
+            del self
 
     def _refuse_to_wait(self, for_what: str) -> None:
         refuse_to_wait(for_what)

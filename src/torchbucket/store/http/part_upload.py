@@ -72,7 +72,7 @@ class PartUpload:
         self._upload_id: str | None = None
         self._most_pending = most_pending
         self._changed = threading.Condition()
-        self._pending: set[Operation[UploadedPart]] = set()
+        self._pending: dict[int, Operation[UploadedPart]] = {}  # by their numbers
         self._arrived: list[UploadedPart] = []
         self._failure: BaseException | None = None
         self.count = 0
@@ -114,12 +114,13 @@ class PartUpload:
         self._dialect.prepare()  # A write may last longer than the credentials that it began with.
         operation = part(self._begin(), self.count + 1)
         self.count += 1
-        self._pending.add(operation)
-        operation.future.add_done_callback(partial(self._part_ended, operation, ended))
+        self._pending[self.count] = operation
+        # By its number: a part that its own future leads back to would keep its memory until the collector comes.
+        operation.future.add_done_callback(partial(self._part_ended, self.count, ended))
         try:
             self._transport.submit((operation,), caller=self)
         except Exception:  # such as no thread or descriptor left: nobody will ever end the part
-            self._pending.discard(operation)
+            self._pending.pop(self.count, None)
             raise
 
     def wait_for_room(self, most_pending: int) -> None:
@@ -144,9 +145,7 @@ class PartUpload:
                 raise
         return self._upload_id
 
-    def _part_ended(
-        self, part: Operation[UploadedPart], ended: Callable[[], None] | None, future: Future[UploadedPart]
-    ) -> None:
+    def _part_ended(self, number: int, ended: Callable[[], None] | None, future: Future[UploadedPart]) -> None:
         error = future.exception()
         with self._changed:
             if error is None:
@@ -155,7 +154,7 @@ class PartUpload:
                 self._failure = error
             if ended is not None:
                 ended()  # before nobody waits for the part any more
-            self._pending.discard(part)
+            self._pending.pop(number, None)
             self._changed.notify_all()
 
     def complete(self) -> ObjectInfo:
@@ -185,9 +184,10 @@ class PartUpload:
         if on_transport_thread():
             self.abort_soon()
             return
-        pending = tuple(self._pending)
+        pending = list(self._pending.values())
         self._transport.drop(pending)
         wait([part.future for part in pending], timeout=_CUT_TIMEOUT_S)
+        self._failure = None  # It was raised, and holds the frames that it passed, which hold this.
         upload_id, self._upload_id = self._upload_id, None
         if upload_id is not None:
             # A part that was cut after its last byte may be stored after the abort; a second abort removes it then.
@@ -200,7 +200,7 @@ class PartUpload:
 
     def abort_soon(self) -> list[Future[Any]]:
         """Cut the parts and have the abort sent, without waiting for either; return what may be waited for."""
-        self._transport.drop(tuple(self._pending))
+        self._transport.drop(list(self._pending.values()))
         upload_id, self._upload_id = self._upload_id, None
         if upload_id is None:
             return []

@@ -126,7 +126,8 @@ class RangeRead(HedgedOperation[ObjectData]):
 
     def interrupted(self, lines: list[bytes]) -> Exception | None:  # noqa: ARG002  # as the base has it
         """Tell what made the sink end the attempt, if it did; what arrived before is kept."""
-        return self._failure
+        failure, self._failure = self._failure, None
+        return failure
 
     def twin(self) -> RangeRead | None:
         """Ask for the same bytes into memory of its own; None where some are here or only a description is wanted."""

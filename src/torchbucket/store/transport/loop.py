@@ -231,14 +231,7 @@ class Loop:
     def _end(self, attempt: Attempt, failed: Exception | None) -> None:
         attempt.over = True
         operation = attempt.operation
-        failure: Exception | None = None
-        result: Any = None
-        try:
-            if failed is not None and not operation.satisfied:
-                raise operation.interrupted(attempt.lines) or failed
-            result = operation.finish(attempt.lines)
-        except Exception as raised:  # noqa: BLE001  # fails this operation, not the others
-            failure = raised
+        result, failure = _judged(attempt, failed)
         self._account(attempt, failure)
         self._engine.rest(attempt)
         if self._hedges is not None:
@@ -345,6 +338,22 @@ def _fail(operation: Operation[Any], error: BaseException) -> None:
     # A future that never ran may have been cancelled.
     if operation.begun or operation.future.set_running_or_notify_cancel():
         operation.future.set_exception(error)
+
+
+def _judged(attempt: Attempt, failed: Exception | None) -> tuple[Any, Exception | None]:
+    """The result or the failure of an attempt that is over."""
+    operation = attempt.operation
+    try:
+        if failed is None or operation.satisfied:
+            return operation.finish(attempt.lines), None
+        failure = operation.interrupted(attempt.lines) or failed
+    except Exception as raised:  # noqa: BLE001  # fails this operation, not the others
+        failure = raised
+    if isinstance(failure, Again | NextRequest | StoreError):
+        # What is expected says all by itself. Its frames would hold the operation, and with it the memory of callers,
+        # until the collector comes.
+        failure.__traceback__ = None
+    return None, failure
 
 
 def _given_up(operation: Operation[Any]) -> StoreError:

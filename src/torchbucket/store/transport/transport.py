@@ -94,6 +94,9 @@ class Transport:
             if not operation.future.done():
                 self.drop((operation,))
                 wait([operation.future], timeout=_CUT_TIMEOUT_S)
+            if operation.future.done():
+                # The error keeps the frames that it passes, and so the operation, which must not keep it in turn.
+                del operation.future
             raise
 
     def drop(self, operations: Iterable[Operation[Any]]) -> None:
