@@ -109,3 +109,53 @@ def test_an_epoch_left_early_spoils_none_that_follows(dataset):
         batches = iter(loader)
         assert [next(batches) for _ in range(left_after)] == expected[:left_after]
     assert list(loader) == expected
+
+
+class Told(MapDataset):
+    """Gives each sample with 1 where its worker knows which batches come next, else 0."""
+
+    def __getitems__(self, indices):
+        samples = super().__getitems__(indices)
+        return [(sample, int(self._ahead is not None and bool(self._ahead.takes(indices)))) for sample in samples]
+
+
+def number(reader) -> int:
+    return int(reader.read())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+def test_the_workers_of_every_loader_know_their_next_batches(dataset, kind, method):
+    told = Told.from_prefix(dataset_prefix(dataset), transform=number)
+    loader = kind(told, batch_size=5, num_workers=2, multiprocessing_context=method, timeout=60, shuffle=True)
+    batches = list(loader)
+    assert sorted(int(sample) for samples, _ in batches for sample in samples) == list(range(COUNT))
+    assert all(known.all() for _, known in batches)
+
+
+def test_workers_of_the_loaders_that_lightning_makes_know_their_next_batches(dataset):
+    lightning = pytest.importorskip("lightning")
+    seen = []
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def training_step(self, batch, _):
+            seen.extend(zip(*(column.tolist() for column in batch), strict=True))
+            return self.layer(batch[0].float()[:, None]).mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    told = Told.from_prefix(dataset_prefix(dataset), transform=number)
+    quiet = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
+    lightning.Trainer(max_epochs=1, accelerator="cpu", devices=1, **quiet).fit(
+        Model(), DataLoader(told, batch_size=5, shuffle=True, num_workers=2, timeout=60)
+    )
+    assert sorted(seen) == [(sample, 1) for sample in range(COUNT)]
+
+
+def dataset_prefix(dataset) -> str:
+    return dataset._source.uri(0).rpartition("/")[0] + "/"
