@@ -16,6 +16,9 @@ from scripted_s3 import Fault, ScriptedS3
 from torchbucket.config import MIB
 from torchbucket.errors import TransportError
 from torchbucket.store import Read, Store
+from torchbucket.store.http import large_read
+from torchbucket.store.http.checksums import ALGORITHMS
+from torchbucket.store.http.part_sums import PartSums
 from torchbucket.store.transport.loop import Loop
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.transport import Transport
@@ -112,6 +115,41 @@ def test_a_cancelled_large_read_is_cut(server: ScriptedS3, opened: Opened) -> No
     server.objects["other"] = b"v"
     server.faults["get_object"].clear()
     assert store.read("other").data == b"v"
+
+
+def test_a_large_read_that_is_cancelled_while_its_parts_are_planned_is_cut(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.objects["k"] = bytes(60 * MIB)
+    go_on = threading.Event()
+    server.faults["get_object"].append(Fault(until=go_on))
+    future = opened(concurrency=1).submit_read(Read(key="k"))
+    plan = large_read.plan_parts
+
+    def cancelled_meanwhile(*targets: Any, **bounds: Any) -> Any:
+        future.cancel()
+        return plan(*targets, **bounds)
+
+    monkeypatch.setattr(large_read, "plan_parts", cancelled_meanwhile)
+    go_on.set()
+    with pytest.raises(CancelledError):
+        future.result(30)
+    assert server.count("get_object") <= 2
+
+
+def test_a_large_read_whose_check_fails_itself_is_not_waited_for(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(12 * MIB)
+    server.objects["k"] = content
+    server.object_headers["k"] = {"x-amz-checksum-crc32c": ALGORITHMS["crc32c"].of([content]).text}
+
+    def out_of_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(PartSums, "suspects", out_of_memory)
+    with pytest.raises(MemoryError):
+        opened().submit_read(Read(key="k", size_bytes=len(content))).result(20)
 
 
 def test_closing_waits_for_what_was_begun(server: ScriptedS3, opened: Opened) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from torchbucket.config import MIB
 from torchbucket.errors import StoreError
+from torchbucket.store.http import memory_budget
 from torchbucket.store.http.memory_budget import CHUNK_BYTES, MemoryBudget
 from torchbucket.store.store_future import TransportThread
 
@@ -36,6 +37,27 @@ def test_a_writer_that_cannot_be_promised_anything_is_refused_with_the_figures()
     memory.open_share("memory://small", 20_000, 11 * MIB)
     shares[0].close()
     memory.open_share("memory://k", 5 * MIB, 11 * MIB)
+
+
+def test_a_writer_that_the_collector_ends_while_another_takes_memory_gives_back_its_promise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory = MemoryBudget()
+    kept = memory.open_share("memory://kept", 5 * MIB, 20 * MIB)
+    forgotten = memory.open_share("memory://forgotten", 5 * MIB, 20 * MIB)
+    calls = 0
+
+    def collecting(*values: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 3:  # the last call before the sum of what is taken changes
+            forgotten.close()
+        return max(*values)
+
+    monkeypatch.setattr(memory_budget, "max", collecting, raising=False)
+    assert kept.take(MIB) is not None
+    assert calls > 3
+    assert memory.taken_bytes == 5 * MIB
 
 
 def test_the_largest_budget_of_the_stores_with_open_writers_counts() -> None:

@@ -113,8 +113,9 @@ class MemoryShare:
 
     def sent(self, chunks: list[bytearray]) -> None:
         """Note that memory is on its way, and will come back without the writer's doing."""
+        length = sum(map(len, chunks))
         with self._memory.changed:
-            self._memory.sent_bytes += sum(map(len, chunks))
+            self._memory.sent_bytes += length
 
     def give_back(self, chunks: list[bytearray], *, sent: bool = False) -> None:
         """Take memory back, also after ``close``, when the last part has arrived; ``sent`` if it was on its way."""
@@ -147,7 +148,9 @@ class MemoryShare:
         before = max(self._promised_bytes, self._lent_bytes)
         self._lent_bytes += length
         self._memory.lent_bytes += length
-        self._memory.taken_bytes += max(self._promised_bytes, self._lent_bytes) - before
+        # Known before the sum is read: during a call the collector may end another writer, which changes the sum.
+        change = max(self._promised_bytes, self._lent_bytes) - before
+        self._memory.taken_bytes += change
 
 
 writers_memory: Final = MemoryBudget()

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from torchbucket.errors import ChecksumError, ObjectChangedError
+from torchbucket.errors import ObjectChangedError
 from torchbucket.store.http.body import ScatteredBody
 from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.http.dialect import Dialect
@@ -116,6 +116,8 @@ class ParallelRead(Generic[T]):
             operations.insert(0, query)  # Known early, it lets each part be summed as it arrives.
         self._operations, self._left = operations, len(operations)
         self._transport.submit(operations)
+        if self._error is not None:  # It was given up meanwhile, by another thread, which did not know of these.
+            self._transport.drop(operations)
 
     def _request(self, part: Part) -> RangeRead:
         flat = len(part.pieces) == 1
@@ -185,12 +187,11 @@ class ParallelRead(Generic[T]):
         if self._error is None and self._sums is not None and self._checksum is not None:
             try:
                 suspects = self._sums.suspects(self._checksum, self._dialect.address(self._read.key))
-            except ChecksumError as error:
-                self._error = error
-            else:
                 if suspects:
                     self._fetch(suspects)
                     return
+            except Exception as error:  # noqa: BLE001  # the object is damaged, or no thread is left to ask with
+                self._error = error
         self._end()
 
     def _end(self) -> None:
