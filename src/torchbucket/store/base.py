@@ -54,6 +54,8 @@ class BaseStore:
         except BaseException:
             future.cancel()
             raise
+        finally:
+            del future  # An error keeps the frames that it passes, which must not keep it in turn.
 
     def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
         """Write a whole object from memory; it appears whole or not at all."""

@@ -56,6 +56,10 @@ def read(store: Store, memory: memoryview) -> None:
     store.submit_read(Read(key="k", into=memory)).result(60)
 
 
+def read_copy(store: Store, memory: memoryview) -> None:
+    memory[:] = store.read("k").data  # An error keeps this frame.
+
+
 def read_known(store: Store, memory: memoryview) -> None:
     store.submit_read(Read(key="k", into=memory, size_bytes=len(memory))).result(60)
 
@@ -71,7 +75,7 @@ def write_from(store: Store, memory: memoryview) -> None:
 
 @pytest.mark.parametrize("size_bytes", SIZES)
 @pytest.mark.parametrize("outcome", OUTCOMES)
-@pytest.mark.parametrize("use", [read, read_known, read_into, write_from])
+@pytest.mark.parametrize("use", [read, read_copy, read_known, read_into, write_from])
 def test_memory_is_let_go_when_a_call_is_over(
     server: ScriptedS3, opened: Opened, use: Use, outcome: str, size_bytes: int
 ) -> None:
