@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Final
 
-__all__ = ["TESTBED_REGION", "measured_environment"]
+__all__ = ["TESTBED_REGION", "ask_loopback_directly", "measured_environment"]
 
 TESTBED_REGION: Final = "us-east-1"
 """The region that clients are told when they talk to the testbed; it serves any."""
@@ -51,3 +51,10 @@ def measured_environment(environment: Mapping[str, str], *, testbed: bool) -> di
         if not name.startswith(_PROVIDERS) and name.lower() not in _ELSEWHERE
     }
     return {**kept, **_TESTBED}
+
+
+def ask_loopback_directly(environment: MutableMapping[str, str]) -> None:
+    """Have no proxy of the user asked for the testbed by the sweep's own process, which makes and reads data sets."""
+    for name in ("no_proxy", "NO_PROXY"):
+        already = environment.get(name)
+        environment[name] = "127.0.0.1" if not already else f"{already},127.0.0.1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
-from bucketbench.sweep.environment import TESTBED_REGION
+from bucketbench.sweep.environment import TESTBED_REGION, ask_loopback_directly
 from bucketbench.testbed.launch import RunningTestbed, launch_testbed
 
 __all__ = ["SweepGrounds"]
@@ -81,6 +82,7 @@ class SweepGrounds:
             directory = settings.cache_directory / "testbed" if self._keeps_objects else None
             if directory is not None:
                 directory.mkdir(parents=True, exist_ok=True)
+            ask_loopback_directly(os.environ)
             testbed = launch_testbed(buckets=[fields["bucket"]], tls=fields["tls"], directory=directory)
             self._testbeds[key] = self._stack.enter_context(testbed)
         return self._testbeds[key]

@@ -57,7 +57,7 @@ def test_boto3_sees_slow_down(testbed: RunningTestbed) -> None:
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
     with pytest.raises(ClientError, match="SlowDown"):
         for _ in range(20):
-            client.put_object(Bucket=BUCKET, Key="a/1", Body=bytes(1 << 20))
+            client.put_object(Bucket=BUCKET, Key="a/large", Body=bytes(1 << 20))
     client.put_object(Bucket=BUCKET, Key="b/1", Body=b"another prefix")
     assert testbed.counts()["errors"] == {"503": 2}
 
