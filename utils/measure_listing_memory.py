@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.listing import list_objects
 from torchbucket.store import open_store

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import RetryConfig, StoreConfig, StoreError
 from torchbucket.store import ObjectData, Read, RequestRecord, Store, open_store
 

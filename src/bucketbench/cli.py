@@ -23,7 +23,7 @@ TRACEBACK_VARIABLE: Final = "BUCKETBENCH_TRACEBACK"
 """Set it to 1 to see where an error was raised."""
 
 _COMMANDS: Final = {
-    "testbed": ("bucketbench.testbed.command", "serve a stand-in for S3 and GCS with a network model, by hand"),
+    "testbed": ("buckettestbed.command", "serve a stand-in for S3 and GCS with a network model, by hand"),
     "datagen": ("bucketbench.datagen.command", "make a data set of images, in a bucket or a directory"),
     "report": ("bucketbench.report.command", "print the tables of runs again, from their files"),
 }

@@ -9,7 +9,7 @@ from behaviour import behaviour
 from client_shape import Bench
 from wire import Wire
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 
 
 @behaviour("a prefix is plain text")

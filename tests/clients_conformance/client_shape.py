@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 
 from wire import Wire
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 
 __all__ = ["PART_BYTES", "Bench", "Client", "Departure", "Described", "NoCallError", "Place"]
 

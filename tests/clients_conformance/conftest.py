@@ -9,7 +9,7 @@ import dataflux_process
 import gcsfs.retry
 import pytest
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 
 pytest.register_assert_rewrite(
     "broken", *(f"behaviours_{part}" for part in ("exchange", "listing", "names", "objects", "tls", "writing"))

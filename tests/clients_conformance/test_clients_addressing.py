@@ -13,7 +13,7 @@ import pytest
 from botocore.config import Config
 from wire import Wire
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 
 
 def resolving_localhost(original: Callable[..., Any]) -> Callable[..., Any]:

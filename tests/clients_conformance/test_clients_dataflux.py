@@ -13,7 +13,7 @@ from client_shape import Place
 from dataflux_process import ask
 from wire import Wire
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 
 pytestmark = pytest.mark.timeout(900)  # Its environment may have to be made first.
 

@@ -12,7 +12,7 @@ from client_obstore import ObstoreGcs, ObstoreS3
 from client_shape import Place
 from wire import Wire
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 
 PARTS_LIMIT = 10_000
 PART_BYTES = 3

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 
 __all__ = ["Answer", "Wire"]
 

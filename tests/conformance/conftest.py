@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conformance_subjects import Subject, subject
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 WRAPPED = ("memory+metered", "s3-testbed+limited", "gs-testbed+throttled", "s3-testbed+all")
 WRITING = ("memory", "file", "s3-testbed", "s3-moto", "gs-testbed", *WRAPPED)

@@ -13,14 +13,14 @@ import time
 
 import psutil
 
-from bucketbench.testbed.gcs.service import GcsService
-from bucketbench.testbed.model.memory import MemoryHolder
-from bucketbench.testbed.model.objects import Attributes, Bucket, Buckets
-from bucketbench.testbed.network.model import NetworkModel
-from bucketbench.testbed.s3.service import S3Service
-from bucketbench.testbed.serving.application import Application
-from bucketbench.testbed.serving.dialect import Dialect
-from bucketbench.testbed.serving.server import listen, serve
+from buckettestbed.gcs.service import GcsService
+from buckettestbed.model.memory import MemoryHolder
+from buckettestbed.model.objects import Attributes, Bucket, Buckets
+from buckettestbed.network.model import NetworkModel
+from buckettestbed.s3.service import S3Service
+from buckettestbed.serving.application import Application
+from buckettestbed.serving.dialect import Dialect
+from buckettestbed.serving.server import listen, serve
 
 BUCKET = "names"
 

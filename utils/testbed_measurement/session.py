@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 from testbed_measurement.load import Load, Outcome, run_load
 
 BUCKET = "measure"

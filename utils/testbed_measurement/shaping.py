@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bucketbench.testbed.network.latency import FirstByte
-from bucketbench.testbed.network.model import NetworkModel
-from bucketbench.testbed.network.presets import load_network
+from buckettestbed.network.latency import FirstByte
+from buckettestbed.network.model import NetworkModel
+from buckettestbed.network.presets import load_network
 from testbed_measurement.load import Load, Outcome
 from testbed_measurement.session import (
     BUCKET,

@@ -1,4 +1,4 @@
-"""Where the configuration files lie: the user's own, the repository's, or those in the installed package."""
+"""Where the configuration files lie: the user's own, or those in the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["checked_config_directories", "find_conf_directory"]
 
 
 def find_conf_directory(scenario: str, *, current: Path | None = None) -> Path:
-    """The first of ``./conf``, the repository's ``conf`` and the package's that has the scenario's file.
+    """The first of ``./conf`` and the package's that has the scenario's file.
 
     Args:
         scenario: name of the scenario.
@@ -20,8 +20,7 @@ def find_conf_directory(scenario: str, *, current: Path | None = None) -> Path:
     Raises:
         ConfigurationError: none has it; the message lists where was looked and which scenarios there are.
     """
-    here = Path(__file__).resolve()
-    candidates = [(current or Path.cwd()) / "conf", here.parents[3] / "conf", here.parents[1] / "conf"]
+    candidates = [(current or Path.cwd()) / "conf", Path(__file__).parents[1] / "conf"]
     for candidate in candidates:
         if (candidate / f"{scenario}.yaml").is_file():
             return candidate

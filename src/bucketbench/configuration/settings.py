@@ -12,9 +12,9 @@ from bucketbench.configuration.schema import ScenarioConfig, check
 from bucketbench.configuration.values import Rule
 from bucketbench.errors import ConfigurationError
 from bucketbench.job import Component
-from bucketbench.testbed.faults.plan import FaultSet
-from bucketbench.testbed.faults.rules import FaultError
-from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
+from buckettestbed.faults.plan import FaultSet
+from buckettestbed.faults.rules import FaultError
+from buckettestbed.network.model import NetworkModel, NetworkModelError
 
 __all__ = ["JobSettings"]
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.job import Job
-from bucketbench.testbed.launch import RunningTestbed
+from buckettestbed.launch import RunningTestbed
 
 __all__ = ["Grounds", "Preparation", "SweptScenario", "write_options"]
 

@@ -12,7 +12,7 @@ from typing import Self
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.sweep.environment import TESTBED_REGION, ask_loopback_directly
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 __all__ = ["SweepGrounds"]
 

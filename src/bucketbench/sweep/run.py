@@ -27,7 +27,7 @@ from bucketbench.sweep.grounds import SweepGrounds
 from bucketbench.sweep.interpreters import made_interpreter
 from bucketbench.sweep.process import run_measured_process
 from bucketbench.sweep.speech import say
-from bucketbench.testbed.launch import TestbedError
+from buckettestbed.launch import TestbedError
 
 __all__ = ["Sweep"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 from torchbucket import IterableDataset, MapDataset, ObjectReader, RetryConfig, StoreConfig
 from torchbucket.datasets.compose import Compose
 from torchbucket.datasets.tar import TarDataset, TarSample

@@ -15,7 +15,7 @@ import pytest
 from epoch_subjects import SUBJECTS, fill
 from testbed_tables import Table
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 from torchbucket import StoreError
 
 READS = ["get_object", "get_object_range"]

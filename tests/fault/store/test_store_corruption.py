@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from scripted_s3 import Fault, ScriptedS3
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import ChecksumError, ConfigError, ObjectChangedError, PermissionDeniedError, TransportError
 from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
 from torchbucket.store import Read, RequestRecord, Store, open_store

@@ -9,7 +9,7 @@ import certifi
 import pytest
 from scripted_gcs import Say, ScriptedGcs
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import PermissionDeniedError, StoreError, TransportError
 from torchbucket.store import Read, Store, open_store

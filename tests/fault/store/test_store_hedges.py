@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError, wait
 
 import pytest
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, TransportError
 from torchbucket.store import Read, RequestRecord, Store, open_store

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import pytest
 from scripted_s3 import Fault, ScriptedS3
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 LIMIT_S = 90
 NONE: Mapping[str, str] = MappingProxyType({})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import KIB, MIB, RetryConfig, StoreConfig
 from torchbucket.errors import StoreError, ThrottledError, TransportError
 from torchbucket.store import Read, RequestRecord, Store, open_store

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import IterableDataset, sweep_temporaries
 from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import (

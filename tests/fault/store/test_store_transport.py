@@ -236,7 +236,7 @@ def test_a_callback_that_fails_is_one_callers_problem(server: ScriptedS3, opened
 
 
 def test_an_untrusted_certificate_is_said_at_once() -> None:
-    from bucketbench.testbed.launch import launch_testbed
+    from buckettestbed.launch import launch_testbed
     from torchbucket.store import StoreConfig, open_store
 
     with launch_testbed(buckets=["data"], tls=True) as testbed:

@@ -24,7 +24,7 @@ from obstore.store import GCSStore, S3Store
 from s3torchconnector import S3ClientConfig
 from s3torchconnector._s3client import S3Client
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 
 BUCKET = "data"
 SILENCE_LIMIT_S = 1.0

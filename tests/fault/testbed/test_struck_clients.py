@@ -18,7 +18,7 @@ import pytest
 from struck_clients import BUCKET, CLIENTS, Struck, no_waits_between_tries
 from testbed_tables import Table
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 
 BODY = random.Random(1).randbytes(300_000)
 LARGE = random.Random(2).randbytes(6 << 20)  # Two parts of S3.

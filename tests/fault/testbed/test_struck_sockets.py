@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bucketbench.testbed import RunningTestbed, TestbedError, launch_testbed
+from buckettestbed import RunningTestbed, TestbedError, launch_testbed
 
 BODY = bytes(range(256)) * 4000  # More than a socket's buffers hold is not needed: what is cut was received before.
 PLAIN, ORDINARY = "", "X-Unknown: makes a request not plain\r\n"
@@ -201,7 +201,7 @@ def test_faults_can_be_set_at_the_start_and_a_log_that_drops_says_so() -> None:
 )
 def test_a_mistake_on_the_command_line_is_told_in_one_line(options: list[str], words: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "bucketbench.testbed", *options], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "buckettestbed", *options], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 2
     assert words in run.stderr

@@ -15,7 +15,7 @@ import yaml
 
 from bucketbench.clients.boto3 import make_client
 from bucketbench.clients.protocol import Target
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 CLIENT_DIRECTORY = Path(__file__).parents[3] / "conf" / "client"
 CLIENTS = sorted(path.stem for path in CLIENT_DIRECTORY.glob("*.yaml"))

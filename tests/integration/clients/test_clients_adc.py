@@ -11,8 +11,8 @@ from served_clients import BUCKET, Case, build_client, cases
 
 from bucketbench.clients.mounting import missing_tools
 from bucketbench.clients.protocol import Target
-from bucketbench.testbed.auth.credentials import OWNER
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.auth.credentials import OWNER
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 CONTENTS = {"sets/adc/a": b"first", "sets/adc/b": b"second"}
 ON_GCS = [case for case in cases() if case.scheme == "gs" and not case.is_local]

@@ -13,7 +13,7 @@ import yaml
 
 from bucketbench.clients.protocol import Target
 from bucketbench.scenarios.listing.names import SHAPES, NamesSpec
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 CONFIGS = [
     yaml.safe_load(path.read_text())

@@ -12,7 +12,7 @@ import xxhash
 from botocore.config import Config
 
 from bucketbench.datagen import DatagenError, DatasetSpec, ensure_dataset, read_manifest
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 SPEC = DatasetSpec(num_samples=100, sample_size_bytes=20_000, size_distribution="lognormal")
 

@@ -9,7 +9,7 @@ import pytest
 
 from bucketbench.datagen import DatagenError
 from bucketbench.datagen.named_objects import ensure_objects, is_empty
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 OBJECTS = [(f"names/é{number:03d}", number % 3) for number in range(200)]
 

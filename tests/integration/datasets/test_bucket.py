@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import IterableDataset, MapDataset, NotFoundError, ObjectChangedError, PrefixStream, StoreConfig
 from torchbucket.store import open_store
 

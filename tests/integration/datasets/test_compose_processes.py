@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from compose_program import COUNT
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import StoreConfig, sweep_temporaries
 from torchbucket.store import Store, open_store
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import MapDataset, StoreConfig
 from torchbucket.store import open_store
 

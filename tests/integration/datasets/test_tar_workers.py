@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import RetryConfig, StoreConfig, StoreError, TarDataset
 from torchbucket.store import open_store
 

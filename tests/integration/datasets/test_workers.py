@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from loader_runs import EXPECTED, fill, run
 
-from bucketbench.testbed.launch import launch_testbed
+from buckettestbed.launch import launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.store import open_store
 

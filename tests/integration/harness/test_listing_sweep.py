@@ -17,7 +17,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from bucketbench.results import schema
-from bucketbench.testbed.launch import launch_testbed
+from buckettestbed.launch import launch_testbed
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -182,7 +182,7 @@ def test_a_reader_that_goes_away_costs_no_result(place: Workplace) -> None:
 
 
 def test_a_missing_bucket_is_one_message(place: Workplace) -> None:
-    from bucketbench.testbed.launch import launch_testbed
+    from buckettestbed.launch import launch_testbed
 
     with launch_testbed(buckets=["there"]) as testbed:
         done = place.run(
@@ -196,7 +196,7 @@ def test_a_missing_bucket_is_one_message(place: Workplace) -> None:
 
 
 def test_a_bucket_elsewhere_is_measured_by_the_same_path(place: Workplace) -> None:
-    from bucketbench.testbed.launch import launch_testbed
+    from buckettestbed.launch import launch_testbed
 
     environment = place.environment(
         AWS_ACCESS_KEY_ID="someone", AWS_SECRET_ACCESS_KEY="something", AWS_REGION="eu-west-1"

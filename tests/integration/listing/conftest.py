@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 
 BUCKET = "listing"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketbench.testbed.launch import RunningTestbed
+from buckettestbed.launch import RunningTestbed
 from torchbucket import RetryConfig, StoreConfig, StoreError
 from torchbucket.listing import Manifest, list_objects
 from torchbucket.store import Store, open_store

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bucketbench.testbed.launch import launch_testbed
+from buckettestbed.launch import launch_testbed
 from torchbucket import ConfigError, IterableDataset, MapDataset, NotFoundError, StoreConfig
 from torchbucket.store import open_store
 from torchbucket.store.protocol import Store

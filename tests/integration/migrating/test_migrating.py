@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from migration_page import PAGE, Pair, pairs
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.store import open_store
 

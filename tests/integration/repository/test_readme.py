@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketbench.testbed.launch import launch_testbed
+from buckettestbed.launch import launch_testbed
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 
-from bucketbench.testbed import RunningTestbed
+from buckettestbed import RunningTestbed
 
 BUCKET = "data"
 _PART_BYTES = 8 << 20

@@ -17,7 +17,7 @@ from google.cloud import storage
 from google.cloud.storage import transfer_manager
 from google.cloud.storage.retry import DEFAULT_RETRY
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 
 CHUNK_BYTES = 256 << 10
 LARGE = random.Random(1).randbytes(3 * CHUNK_BYTES + 12345)

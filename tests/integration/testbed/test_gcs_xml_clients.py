@@ -20,7 +20,7 @@ from google.cloud.storage.exceptions import DataCorruption
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import GCSStore
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 
 BUCKET = "data"
 BIG = random.Random(5).randbytes(11 << 20)

@@ -29,10 +29,10 @@ from s3torchconnector import S3ClientConfig
 from s3torchconnector._s3client import S3Client
 from s3torchconnectorclient import S3Exception
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
-from bucketbench.testbed.auth.credentials import EXPIRED, OWNER, READ_ONLY, TEMPORARY, AccessKey, Credentials
-from bucketbench.testbed.command import main
-from bucketbench.testbed.s3.errors import S3Error
+from buckettestbed import RunningTestbed, launch_testbed
+from buckettestbed.auth.credentials import EXPIRED, OWNER, READ_ONLY, TEMPORARY, AccessKey, Credentials
+from buckettestbed.command import main
+from buckettestbed.s3.errors import S3Error
 
 LARGE = bytes(range(256)) * (12 << 12)  # 12 MiB: two parts of 5 MiB and one of 2.
 ODD_KEYS = ("a//b", "a b+c", "Ünïcode/日本", "x%2Fy", "q?x=1&y", "~t-_.!*'()", "dir/")
@@ -367,7 +367,7 @@ def test_a_client_of_another_region_is_told_the_right_one(testbed: RunningTestbe
 
 
 def test_what_the_command_prints_has_paths_and_no_secret() -> None:
-    command = [sys.executable, "-m", "bucketbench.testbed", "--require-auth", "--exit-with-parent"]
+    command = [sys.executable, "-m", "buckettestbed", "--require-auth", "--exit-with-parent"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         line = process.stdout.readline().decode()

@@ -24,8 +24,8 @@ from google.oauth2 import service_account
 from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 from obstore.store import GCSStore
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
-from bucketbench.testbed.auth.credentials import EXPIRED, OWNER, VIEWER, Credentials
+from buckettestbed import RunningTestbed, launch_testbed
+from buckettestbed.auth.credentials import EXPIRED, OWNER, VIEWER, Credentials
 
 SCOPES = ["https://www.googleapis.com/auth/devstorage.full_control"]
 LARGE = bytes(range(256)) * (4 << 10)  # 1 MiB: four blocks of gcsfs, chunks of google-cloud-storage.

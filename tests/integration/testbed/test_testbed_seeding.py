@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketbench.testbed.launch import RunningTestbed, TestbedError, launch_testbed
+from buckettestbed.launch import RunningTestbed, TestbedError, launch_testbed
 
 
 @pytest.fixture(scope="module")

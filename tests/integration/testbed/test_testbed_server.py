@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pytest
 from client_kit import BUCKET, Boto3Client
 
-from bucketbench.testbed import RunningTestbed, TestbedError, launch_testbed
+from buckettestbed import RunningTestbed, TestbedError, launch_testbed
 
 BODY = random.Random(3).randbytes(300_000)
 REGIONAL = {"first_byte_s": 0.02, "connection_bytes_per_s": 100 << 20, "total_bytes_per_s": 800 << 20}
@@ -282,7 +282,7 @@ def test_an_object_replaced_while_it_is_sent_is_sent_as_it_was(tmp_path: Path) -
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "bucketbench.testbed", *arguments]
+    return [sys.executable, "-m", "buckettestbed", *arguments]
 
 
 def test_the_command_prints_one_line_and_ends_cleanly_with_open_connections() -> None:
@@ -344,7 +344,7 @@ def ended(pid: int) -> bool:
 
 PARENT = """
 import os, sys, time
-from bucketbench.testbed import launch_testbed
+from buckettestbed import launch_testbed
 with launch_testbed(buckets=["data"]) as testbed:
     if sys.argv[1] == "fork" and os.fork() == 0:  # A worker that inherits the pipe and lives on.
         os.close(1)

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bucketbench.testbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.errors import NotFoundError, ObjectChangedError, PreconditionFailedError, UnsupportedError
 from torchbucket.store import ObjectInfo, Read, Store, open_store

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 from testbed_apis import CHUNK_BYTES, Api, JsonApi, Listing, S3Api, XmlApi
 
-from bucketbench.testbed import RunningTestbed, launch_testbed
+from buckettestbed import RunningTestbed, launch_testbed
 
 # Every name is a few of these, so that names extend one another, and differ in what a careless server would fold.
 TOKENS = (

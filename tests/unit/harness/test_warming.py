@@ -9,7 +9,7 @@ import pytest
 from bucketbench.clients.boto3 import make_client
 from bucketbench.clients.protocol import Target
 from bucketbench.scenarios.dataset.warming import warm
-from bucketbench.testbed.launch import launch_testbed
+from buckettestbed.launch import launch_testbed
 
 CONTENTS = {"a b+%.bin": b"x" * 1000, "deep/er/é": b"", "large": bytes(3 << 20)}
 

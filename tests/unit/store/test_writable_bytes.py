@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from bucketbench.testbed.launch import launch_testbed
+from buckettestbed.launch import launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store import Read, open_store

@@ -9,15 +9,15 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from bucketbench.testbed.faults.plan import FaultSet
-from bucketbench.testbed.gcs.service import GcsService
-from bucketbench.testbed.model.memory import MemoryHolder
-from bucketbench.testbed.model.objects import Buckets, Holder
-from bucketbench.testbed.network.model import NetworkModel
-from bucketbench.testbed.s3.service import S3Service
-from bucketbench.testbed.serving.application import Application
-from bucketbench.testbed.serving.dialect import Dialect
-from bucketbench.testbed.serving.exchange import CONNECTION
+from buckettestbed.faults.plan import FaultSet
+from buckettestbed.gcs.service import GcsService
+from buckettestbed.model.memory import MemoryHolder
+from buckettestbed.model.objects import Buckets, Holder
+from buckettestbed.network.model import NetworkModel
+from buckettestbed.s3.service import S3Service
+from buckettestbed.serving.application import Application
+from buckettestbed.serving.dialect import Dialect
+from buckettestbed.serving.exchange import CONNECTION
 
 S3_PORT, GCS_PORT = 9000, 9001
 

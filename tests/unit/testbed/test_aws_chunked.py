@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketbench.testbed.s3.aws_chunked import AwsChunkedDecoder
-from bucketbench.testbed.s3.errors import S3Error
+from buckettestbed.s3.aws_chunked import AwsChunkedDecoder
+from buckettestbed.s3.errors import S3Error
 
 
 def encoded(chunks: list[bytes], trailers: dict[str, str], *, signed: bool) -> bytes:

@@ -9,9 +9,9 @@ from gcs_json_kit import OBJECTS, JsonDriver, document_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketbench.testbed.gcs.json.errors import JsonError
-from bucketbench.testbed.gcs.json.fields import parse_fields, select
-from bucketbench.testbed.gcs.json.globs import compile_glob
+from buckettestbed.gcs.json.errors import JsonError
+from buckettestbed.gcs.json.fields import parse_fields, select
+from buckettestbed.gcs.json.globs import compile_glob
 
 NAMES = st.text(alphabet=["a", "b", "/", "é", "\U00010000"], min_size=1, max_size=5)
 TEXTS = st.text(alphabet=["a", "b", "/", "é"], max_size=3)

@@ -14,9 +14,9 @@ from gcs_json_kit import UNIT, UPLOADS, JsonDriver, document_of, reason_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketbench.testbed.gcs.json.errors import JsonError
-from bucketbench.testbed.gcs.json.related import RelatedParser, boundary_of
-from bucketbench.testbed.model.directory import DirectoryHolder
+from buckettestbed.gcs.json.errors import JsonError
+from buckettestbed.gcs.json.related import RelatedParser, boundary_of
+from buckettestbed.model.directory import DirectoryHolder
 
 BODY = random.Random(1).randbytes(2 * UNIT + 12345)
 WRONG_CRC32C = "AAAAAA=="

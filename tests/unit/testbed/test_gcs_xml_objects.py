@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 from gcs_xml_kit import XmlDriver, crc32c_of, md5_of
 
-from bucketbench.testbed.model.memory import MemoryContent
-from bucketbench.testbed.model.objects import Attributes
+from buckettestbed.model.memory import MemoryContent
+from buckettestbed.model.objects import Attributes
 
 ODD_KEYS = ["a//b", "./x", "../x", "d/", "/", "//", "+", "a b", "%2F", "%", "é\U0001f600", "?", "#", "\x01", "x" * 1024]
 

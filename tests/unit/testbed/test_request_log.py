@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from asgi_driver import GCS_PORT, Driver
 
-from bucketbench.testbed.admin.log import PAGE_LIMIT, LogEntry, LoggedRequest, RequestLog
+from buckettestbed.admin.log import PAGE_LIMIT, LogEntry, LoggedRequest, RequestLog
 
 
 def logged(driver: Driver, query: str = "") -> list[LoggedRequest]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketbench.testbed.network.rates import RequestRates
+from buckettestbed.network.rates import RequestRates
 
 
 class Clock:

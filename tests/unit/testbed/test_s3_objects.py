@@ -16,9 +16,9 @@ from awscrt import checksums
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketbench.testbed.model.directory import DirectoryHolder
-from bucketbench.testbed.model.memory import MemoryContent, MemoryIncoming
-from bucketbench.testbed.model.objects import Attributes, Buckets
+from buckettestbed.model.directory import DirectoryHolder
+from buckettestbed.model.memory import MemoryContent, MemoryIncoming
+from buckettestbed.model.objects import Attributes, Buckets
 
 ODD_KEYS = [
     "a//b",

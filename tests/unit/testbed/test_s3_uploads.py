@@ -10,10 +10,10 @@ import pytest
 from asgi_driver import S3_PORT, Answer, Driver
 from awscrt import checksums as awscrt_checksums
 
-from bucketbench.testbed.command import main
-from bucketbench.testbed.network.model import NetworkModel
-from bucketbench.testbed.s3.service import S3Service
-from bucketbench.testbed.serving.application import Application
+from buckettestbed.command import main
+from buckettestbed.network.model import NetworkModel
+from buckettestbed.s3.service import S3Service
+from buckettestbed.serving.application import Application
 
 MINIMUM = 5 << 20
 BIG = b"x" * MINIMUM
@@ -138,7 +138,7 @@ def test_the_checksum_of_the_parts(driver: Driver) -> None:
 
 
 def test_crc32c_of_parts_is_the_standard_one() -> None:
-    from bucketbench.testbed.s3.checksums import composite
+    from buckettestbed.s3.checksums import composite
 
     nine = base64.b64encode(b"1234").decode(), base64.b64encode(b"56789").decode()
     assert composite("crc32c", nine) == base64.b64encode((0xE3069283).to_bytes(4, "big")).decode() + "-2"

@@ -18,13 +18,13 @@ from google.auth import crypt, jwt
 from google.cloud.storage._signing import generate_signed_url_v2, generate_signed_url_v4
 from google.oauth2 import service_account
 
-from bucketbench.testbed.auth.credentials import EXPIRED, OWNER, VIEWER
-from bucketbench.testbed.auth.demand import demand_of_gcs
-from bucketbench.testbed.auth.throwaway import ThrowAwayCredentials
-from bucketbench.testbed.gcs.service import GcsService
-from bucketbench.testbed.model.memory import MemoryHolder
-from bucketbench.testbed.model.objects import Buckets
-from bucketbench.testbed.serving.messages import Body, Request, Response, parse_query
+from buckettestbed.auth.credentials import EXPIRED, OWNER, VIEWER
+from buckettestbed.auth.demand import demand_of_gcs
+from buckettestbed.auth.throwaway import ThrowAwayCredentials
+from buckettestbed.gcs.service import GcsService
+from buckettestbed.model.memory import MemoryHolder
+from buckettestbed.model.objects import Buckets
+from buckettestbed.serving.messages import Body, Request, Response, parse_query
 
 TOKEN_URI = "http://127.0.0.1:9001/token"
 LIFETIME_S = 100.0

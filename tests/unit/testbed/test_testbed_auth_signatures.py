@@ -21,14 +21,14 @@ from botocore.credentials import Credentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketbench.testbed.auth.credentials import AccessKey
-from bucketbench.testbed.auth.s3 import S3Gate
-from bucketbench.testbed.model.memory import MemoryHolder
-from bucketbench.testbed.model.objects import Buckets
-from bucketbench.testbed.s3.aws_chunked import AwsChunkedDecoder
-from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.service import S3Service
-from bucketbench.testbed.serving.messages import Body, Request, Response, parse_query
+from buckettestbed.auth.credentials import AccessKey
+from buckettestbed.auth.s3 import S3Gate
+from buckettestbed.model.memory import MemoryHolder
+from buckettestbed.model.objects import Buckets
+from buckettestbed.s3.aws_chunked import AwsChunkedDecoder
+from buckettestbed.s3.errors import S3Error
+from buckettestbed.s3.service import S3Service
+from buckettestbed.serving.messages import Body, Request, Response, parse_query
 
 EXAMPLE_TIME_S = 1369353600.0  # 2013-05-24T00:00:00Z
 EXAMPLE_KEY = AccessKey(

@@ -14,10 +14,10 @@ from asgi_driver import Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketbench.testbed.model.contents import ContentGoneError, pieces
-from bucketbench.testbed.model.directory import DirectoryError, DirectoryHolder
-from bucketbench.testbed.model.memory import MemoryContent, MemoryHolder
-from bucketbench.testbed.model.objects import Attributes, Buckets, Holder
+from buckettestbed.model.contents import ContentGoneError, pieces
+from buckettestbed.model.directory import DirectoryError, DirectoryHolder
+from buckettestbed.model.memory import MemoryContent, MemoryHolder
+from buckettestbed.model.objects import Attributes, Buckets, Holder
 
 
 @pytest.fixture(params=["memory", "directory"])

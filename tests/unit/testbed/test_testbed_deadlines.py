@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bucketbench.testbed.network import deadlines as deadlines_module
-from bucketbench.testbed.network.deadlines import EARLY_S, Deadlines
+from buckettestbed.network import deadlines as deadlines_module
+from buckettestbed.network.deadlines import EARLY_S, Deadlines
 
 
 @pytest.fixture(params=["best", "loop"])

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from bucketbench.testbed.network.health import Health, processor_seconds
+from buckettestbed.network.health import Health, processor_seconds
 
 _WINDOW_S = 2.001
 """A little more than what is judged at once, so that no rounding decides."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketbench.testbed.model import names as names_module
-from bucketbench.testbed.model.names import SortedNames, list_names, successor
+from buckettestbed.model import names as names_module
+from buckettestbed.model.names import SortedNames, list_names, successor
 
 LETTERS = st.text(alphabet=["a", "b", "/", "é", "\ue000", "\U00010000", "\U0010ffff"], max_size=6)
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bucketbench.testbed.network.deadlines import Handle
-from bucketbench.testbed.network.health import Health
-from bucketbench.testbed.network.latency import FirstByte
-from bucketbench.testbed.network.model import NetworkModel, NetworkModelError
-from bucketbench.testbed.network.presets import load_network, preset_names
-from bucketbench.testbed.network.shaping import CATCH_UP_S, ServiceClock, Transfer
+from buckettestbed.network.deadlines import Handle
+from buckettestbed.network.health import Health
+from buckettestbed.network.latency import FirstByte
+from buckettestbed.network.model import NetworkModel, NetworkModelError
+from buckettestbed.network.presets import load_network, preset_names
+from buckettestbed.network.shaping import CATCH_UP_S, ServiceClock, Transfer
 
 MIB = 1 << 20
 

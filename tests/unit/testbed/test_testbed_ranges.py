@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketbench.testbed.s3.errors import S3Error
-from bucketbench.testbed.s3.ranges import byte_range
-from bucketbench.testbed.serving.ranges import content_range
+from buckettestbed.s3.errors import S3Error
+from buckettestbed.s3.ranges import byte_range
+from buckettestbed.serving.ranges import content_range
 
 CONTENT = bytes(range(10))
 

@@ -1,0 +1,19 @@
+"""A local server that speaks S3 and GCS to any client, with a network model and faults on request.
+
+It shares no code with the rest.
+"""
+
+from buckettestbed.admin.log import LoggedRequest
+from buckettestbed.auth.credentials import AccessKey, Credentials
+from buckettestbed.faults.rules import FaultError
+from buckettestbed.launch import RunningTestbed, TestbedError, launch_testbed
+
+__all__ = [
+    "AccessKey",
+    "Credentials",
+    "FaultError",
+    "LoggedRequest",
+    "RunningTestbed",
+    "TestbedError",
+    "launch_testbed",
+]

@@ -1,0 +1,95 @@
+"""CRC-32C and MD5 of objects as GCS's two APIs show them and as clients send them. *Source*: Cloud Storage
+documentation, hashes and ETags: base64 of the big-endian CRC-32C and of the MD5; no MD5 of composite objects."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+from buckettestbed.model.objects import StoredObject
+
+__all__ = [
+    "HashMismatchError",
+    "InvalidHashError",
+    "base64_text",
+    "hash_header",
+    "md5_of",
+    "parse_hash",
+    "parse_hashes",
+    "verify",
+]
+
+_LENGTHS_BYTES = {"crc32c": 4, "md5": 16}
+
+
+class InvalidHashError(ValueError):
+    """What a client sent as a hash is none."""
+
+
+class HashMismatchError(ValueError):
+    """The bytes that arrived do not have the hash that the client stated.
+
+    Args:
+        algorithm: `crc32c` or `md5`.
+        stated: base64 of what the client sent.
+        arrived: base64 of what the bytes have.
+    """
+
+    def __init__(self, algorithm: str, stated: str, arrived: str) -> None:
+        self.algorithm = algorithm
+        self.stated = stated
+        self.arrived = arrived
+        super().__init__(f"the {algorithm} of what arrived is {arrived}, the request states {stated}")
+
+
+def base64_text(digest: bytes) -> str:
+    """Returns a digest as GCS shows it."""
+    return base64.b64encode(digest).decode()
+
+
+def md5_of(found: StoredObject) -> bytes | None:
+    """Returns the MD5 of an object, or None for one that was made of others, whose MD5 nobody computed."""
+    return bytes.fromhex(found.etag) if len(found.etag) == 32 else None
+
+
+def hash_header(found: StoredObject) -> bytes:
+    """Returns the value of x-goog-hash for an object: `crc32c=…`, and `,md5=…` where it is known."""
+    md5 = md5_of(found)
+    value = b"crc32c=" + base64.b64encode(found.content.crc32c)
+    return value if md5 is None else value + b",md5=" + base64.b64encode(md5)
+
+
+def parse_hash(algorithm: str, text: str) -> bytes:
+    """Returns the digest that a base64 text holds; raises InvalidHashError."""
+    try:
+        digest = base64.b64decode(text.encode(), validate=True)
+    except (binascii.Error, UnicodeError):
+        digest = b""
+    if len(digest) != _LENGTHS_BYTES[algorithm]:
+        expected = f"base64 of {_LENGTHS_BYTES[algorithm]} bytes"
+        raise InvalidHashError(f"the {algorithm} sent is {text!r}; expected {expected}")
+    return digest
+
+
+def parse_hashes(header: str) -> dict[str, bytes]:
+    """Returns the digests in a client's x-goog-hash header by algorithm, `crc32c` and `md5`; others are ignored.
+
+    Raises InvalidHashError.
+    """
+    stated: dict[str, bytes] = {}
+    for item in header.split(","):
+        name, _, value = item.strip().partition("=")
+        if name.lower() in _LENGTHS_BYTES:
+            stated[name.lower()] = parse_hash(name.lower(), value.strip())
+    return stated
+
+
+def verify(stated: Mapping[str, bytes], arrived: Mapping[str, bytes]) -> None:
+    """Raises HashMismatchError where a digest that a client stated is not the one that the bytes have.
+
+    Args:
+        stated: as `parse_hashes` returns them.
+        arrived: digests of the bytes; one that is not there (the MD5 of a composite) is not compared.
+    """
+    for algorithm, digest in stated.items():
+        if algorithm in arrived and arrived[algorithm] != digest:
+            raise HashMismatchError(algorithm, base64_text(digest), base64_text(arrived[algorithm]))

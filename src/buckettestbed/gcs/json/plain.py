@@ -1,0 +1,92 @@
+"""Plain downloads, recognised from the raw request: the case that benchmarks repeat a million times.
+
+What is recognised here is answered as `reading.get_object` would answer it; whatever is not quite plain (a condition
+that does not hold, a missing object, an unusual parameter or header) is left to the ordinary way.
+"""
+
+from collections.abc import Collection
+
+from buckettestbed.gcs.json.addresses import parse_path
+from buckettestbed.gcs.json.reading import media_head
+from buckettestbed.model.objects import Buckets, StoredObject
+from buckettestbed.rest.plain import plain_answer
+from buckettestbed.serving.dialect import PlainGet
+
+__all__ = ["PlainDownloads"]
+
+_PATHS = (b"/download/storage/v1/b/", b"/storage/v1/b/")
+
+_WITHOUT_EFFECT = frozenset(
+    b"accept accept-encoding authorization cache-control connection content-type host user-agent x-client-data"
+    b" x-goog-api-client x-goog-gcs-idempotency-token x-goog-request-params x-goog-user-project".split()
+)
+"""Headers that change nothing in the answer to a download. Any other but Range makes it not plain."""
+
+_IGNORED = frozenset([b"userProject", b"prettyPrint", b"projection", b"quotaUser"])
+"""Parameters that change nothing in the answer to a download."""
+
+_KNOWN_PATHS_LIMIT = 100_000
+"""Decoded paths kept; at 300 bytes each they take 30 MiB. *Source*: ours."""
+
+
+class PlainDownloads:
+    """Recognises plain downloads.
+
+    Args:
+        buckets: the model.
+    """
+
+    def __init__(self, buckets: Buckets) -> None:
+        self._buckets = buckets
+        self._names: dict[bytes, tuple[str, str]] = {}
+
+    def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
+        """Returns the answer for a request target and headers (names in lower case), or None where the request is not
+        plain."""
+        if not target.startswith(_PATHS):
+            return None
+        range_header = None
+        for name, value in headers:
+            if name == b"range":
+                range_header = value
+            elif name not in _WITHOUT_EFFECT:
+                return None
+        path, _, query = target.partition(b"?")
+        names = self._names.get(path) or self._parse(path)
+        bucket = self._buckets.find(names[0]) if names else None
+        found = bucket.objects.get(names[1]) if bucket and names else None
+        if found is None or names is None or not _is_plain(query, found):
+            return None
+        if "content-encoding" in found.attributes.headers:  # It may have to be decompressed.
+            return None
+        return plain_answer(names[0], found, media_head(found), range_header)
+
+    def _parse(self, path: bytes) -> tuple[str, str] | None:
+        address = parse_path(path)
+        if address is None or address.form != "b/B/o/K":
+            return None
+        if len(self._names) >= _KNOWN_PATHS_LIMIT:
+            self._names.clear()
+        names = self._names[path] = address.bucket, address.key
+        return names
+
+
+def _is_plain(query: bytes, found: StoredObject) -> bool:
+    """Returns whether a query asks for the bytes of the object as it is, on conditions that hold."""
+    if query == b"alt=media":
+        return True
+    seen: set[bytes] = set()
+    is_media = False
+    for item in query.split(b"&"):
+        name, _, value = item.partition(b"=")
+        if name in seen:
+            return False
+        seen.add(name)
+        if name == b"alt":
+            is_media = value == b"media"
+        elif name in (b"generation", b"ifGenerationMatch"):
+            if value != b"%d" % found.generation:
+                return False
+        elif name not in _IGNORED:
+            return False
+    return is_media

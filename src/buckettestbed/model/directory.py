@@ -1,0 +1,320 @@
+"""Objects held in a directory, so that they outlast the testbed and need not fit into memory.
+
+    DIR/BUCKET/location              where the bucket's creation asked it to be; only where it asked for something
+    DIR/BUCKET/aa/aabbcc….object      one object: its bytes, then a record about it (see `_record_bytes`)
+    DIR/.incoming-PID-RANDOM/         bodies that are arriving and parts of open uploads; locked while the testbed lives
+
+A file is named by the SHA-256 of its key, so no key can leave DIR, be too long for a file name or collide with another
+on a file system that folds case. The key is in the record. Bytes and record are one file, which a rename publishes: a
+reader, this testbed or another one in the same directory, sees the old object or the new one, never a mixture. The
+objects are found when a testbed starts; it does not see what another writes later.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from buckettestbed.model.contents import Content, ContentGoneError, Received, pieces
+from buckettestbed.model.digests import combine_crcs, digests_of
+from buckettestbed.model.hashing import ArrivingBytes
+from buckettestbed.model.objects import Attributes, StoredObject
+
+__all__ = ["DirectoryError", "DirectoryHolder", "FileContent"]
+
+_MAGIC = b"BBTESTB2"
+"""Ends every object's file; the digit is the format's version."""
+
+_TAIL_BYTES = len(_MAGIC) + 4
+_SUFFIX = ".object"
+_LOCATION = "location"
+_INCOMING = ".incoming-"
+_COPY_BYTES = 1 << 20
+
+
+class DirectoryError(Exception):
+    """The directory cannot be used, or holds what is not an object."""
+
+
+class FileContent:
+    """Bytes at the beginning of a file. The file is open only while it is read."""
+
+    __slots__ = ("_identity", "crc32c", "path", "size_bytes")
+
+    piece_bytes = _COPY_BYTES
+
+    def __init__(self, path: Path, size_bytes: int, *, crc32c: bytes) -> None:
+        self.path = path
+        self.size_bytes = size_bytes
+        self.crc32c = crc32c
+        self._identity = _identity(path.stat())
+
+    def open(self) -> "FileReader":
+        """Opens the file; raises ContentGoneError where another testbed removed or replaced it."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ContentGoneError(f"cannot read {self.path}: {error.strerror}") from error
+        if _identity(os.fstat(descriptor)) != self._identity:
+            os.close(descriptor)
+            raise ContentGoneError(f"{self.path} was replaced by another process since this testbed read or wrote it")
+        return FileReader(descriptor, self.path)
+
+    def append(self, record: bytes) -> None:
+        """Writes what follows the bytes in the file."""
+        with self.path.open("ab") as file:
+            file.write(record)
+        self._identity = _identity(self.path.stat())
+
+    def move(self, path: Path) -> None:
+        """Renames the file, replacing another at once."""
+        self.path.replace(path)
+        self.path = path
+
+    def release(self) -> None:
+        """Removes the file."""
+        self.path.unlink(missing_ok=True)
+
+
+class FileReader:
+    """An open file of an object; it outlasts a rename over it."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Reads; the page cache usually has it. Raises ContentGoneError where the file is shorter than it was."""
+        piece = os.pread(self._descriptor, stop - start, start)
+        if not piece:
+            raise ContentGoneError(f"{self._path} ends at byte {start}, expected {stop}")
+        return piece
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._descriptor)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    """Returns what tells a file from another of its name; the inode alone may be used again."""
+    return status.st_ino, status.st_mtime_ns
+
+
+class FileIncoming:
+    """Writes a body to a file and hashes it while it arrives; digests that are asked for at the end are computed then,
+    in a thread."""
+
+    def __init__(self, folder: Path) -> None:
+        descriptor, path = tempfile.mkstemp(dir=folder)
+        self._path = Path(path)
+        self._file: IO[bytes] = os.fdopen(descriptor, "wb")
+        self._arriving = ArrivingBytes(keep=False)
+        self._size_bytes = 0
+
+    def write(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+        self._file.write(chunk)
+        self._arriving.write(chunk)
+        self._size_bytes += len(chunk)
+
+    async def finish(self, algorithms: Sequence[str] = ()) -> Received:
+        """Returns the whole."""
+        self._file.close()
+        _, digests = await self._arriving.finish()
+        others = tuple(set(algorithms) - set(digests))
+        if self._size_bytes <= _COPY_BYTES:
+            digests |= digests_of(self._pieces(), others)
+        elif others:
+            digests |= await asyncio.to_thread(digests_of, self._pieces(), others)
+        content = FileContent(self._path, self._size_bytes, crc32c=digests["crc32c"])
+        return Received(content=content, digests=digests)
+
+    def _pieces(self) -> Iterator[bytes]:
+        with self._path.open("rb") as file:
+            while piece := file.read(_COPY_BYTES):
+                yield piece
+
+    def discard(self) -> None:
+        """Removes the file."""
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+class DirectoryHolder:
+    """Keeps objects in a directory.
+
+    Args:
+        directory: made where it does not exist. Several testbeds may use one at the same time.
+
+    Raises:
+        DirectoryError: it cannot be made, written to or read.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.absolute()
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            self._incoming = Path(tempfile.mkdtemp(prefix=f"{_INCOMING}{os.getpid()}-", dir=self._directory))
+            self._lock = os.open(self._incoming, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError as error:
+            raise DirectoryError(f"cannot use {directory}: {error.strerror or error}") from error
+
+    def _sweep(self) -> None:
+        """Removes what testbeds that were killed left of unfinished bodies: their lock is free."""
+        for folder in self._directory.glob(_INCOMING + "*"):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            except BlockingIOError:  # Its testbed lives.
+                pass
+            finally:
+                os.close(descriptor)
+
+    def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
+        """Yields the buckets that the directory holds."""
+        for folder in sorted(self._directory.iterdir()):
+            if folder.is_dir() and not folder.name.startswith("."):
+                yield folder.name, folder.stat().st_ctime, _read_location(folder), self._objects(folder)
+
+    def _objects(self, folder: Path) -> Iterator[StoredObject]:
+        for shard in os.scandir(folder):
+            if shard.name == _LOCATION:
+                continue
+            for entry in os.scandir(shard.path):
+                if entry.name.endswith(_SUFFIX) and (found := _read_object(Path(entry.path))) is not None:
+                    yield found
+
+    def create_bucket(self, name: str, location: str) -> None:
+        """Makes the bucket's folder."""
+        folder = self._directory / name
+        folder.mkdir(exist_ok=True)
+        if location:
+            (folder / _LOCATION).write_text(location)
+
+    def delete_bucket(self, name: str) -> None:
+        """Removes the bucket's folder."""
+        shutil.rmtree(self._directory / name)
+
+    def receive(self) -> FileIncoming:
+        """Starts to take a body in."""
+        return FileIncoming(self._incoming)
+
+    async def join(self, contents: Sequence[Content]) -> Content:
+        """Returns a copy of the contents, one after another, in one file; made in a thread."""
+        return await asyncio.to_thread(self._join, contents)
+
+    def _join(self, contents: Sequence[Content]) -> FileContent:
+        descriptor, path = tempfile.mkstemp(dir=self._incoming)
+        size_bytes = 0
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                for content in contents:
+                    for piece in pieces(content, 0, content.size_bytes, _COPY_BYTES):
+                        file.write(piece)
+                    size_bytes += content.size_bytes
+        except BaseException:
+            Path(path).unlink(missing_ok=True)
+            raise
+        crc32c = combine_crcs("crc32c", ((content.crc32c, content.size_bytes) for content in contents))
+        return FileContent(Path(path), size_bytes, crc32c=crc32c)
+
+    def publish(self, bucket: str, found: StoredObject) -> None:
+        """Adds the record to the body's file and renames it to its place."""
+        content = found.content
+        assert isinstance(content, FileContent), "a directory holder publishes only what it received"
+        content.append(_record_bytes(found))
+        final = self._path(bucket, found.key)
+        final.parent.mkdir(exist_ok=True)
+        content.move(final)
+
+    def remove(self, bucket: str, key: str) -> None:
+        """Removes the object's file."""
+        self._path(bucket, key).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Removes unfinished bodies and gives up the lock."""
+        shutil.rmtree(self._incoming, ignore_errors=True)
+        os.close(self._lock)
+
+    def _path(self, bucket: str, key: str) -> Path:
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        return self._directory / bucket / digest[:2] / (digest + _SUFFIX)
+
+
+def _read_location(folder: Path) -> str:
+    try:
+        return (folder / _LOCATION).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _record_bytes(found: StoredObject) -> bytes:
+    """Returns what follows an object's bytes in its file: JSON, its length in four bytes (big-endian), the magic."""
+    record = {
+        "key": found.key,
+        "size_bytes": found.size_bytes,
+        "etag": found.etag,
+        "crc32c": found.content.crc32c.hex(),
+        "created_s": found.created_s,
+        "modified_s": found.modified_s,
+        "generation": found.generation,
+        "metageneration": found.metageneration,
+        "part_sizes_bytes": found.part_sizes_bytes,
+        "headers": dict(found.attributes.headers),
+        "metadata": dict(found.attributes.metadata),
+        "checksums": dict(found.attributes.checksums),
+        "checksum_type": found.attributes.checksum_type,
+        "storage_class": found.attributes.storage_class,
+    }
+    encoded = json.dumps(record, separators=(",", ":")).encode()
+    return encoded + len(encoded).to_bytes(4, "big") + _MAGIC
+
+
+def _read_object(path: Path) -> StoredObject | None:
+    """Returns the object in a file, or None where another testbed removed it meanwhile; raises DirectoryError where it
+    holds none."""
+    try:
+        with path.open("rb") as file:
+            size_bytes = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size_bytes - 4096))
+            tail = file.read()
+            length = int.from_bytes(tail[-_TAIL_BYTES : -len(_MAGIC)], "big")
+            if not tail.endswith(_MAGIC) or length > size_bytes - _TAIL_BYTES:
+                raise DirectoryError(
+                    f"{path} is not an object of this version's testbed: it does not end in a record of version"
+                    f" {_MAGIC[-1:].decode()}; remove the directory, or give another"
+                )
+            if length + _TAIL_BYTES > len(tail):
+                file.seek(size_bytes - length - _TAIL_BYTES)
+                tail = file.read()
+    except FileNotFoundError:
+        return None
+    record = json.loads(tail[-length - _TAIL_BYTES : -_TAIL_BYTES])
+    return StoredObject(
+        key=record["key"],
+        content=FileContent(path, record["size_bytes"], crc32c=bytes.fromhex(record["crc32c"])),
+        etag=record["etag"],
+        created_s=record["created_s"],
+        modified_s=record["modified_s"],
+        generation=record["generation"],
+        metageneration=record["metageneration"],
+        attributes=Attributes(
+            headers=record["headers"],
+            metadata=record["metadata"],
+            checksums=record["checksums"],
+            checksum_type=record["checksum_type"],
+            storage_class=record["storage_class"],
+        ),
+        part_sizes_bytes=tuple(record["part_sizes_bytes"]),
+    )

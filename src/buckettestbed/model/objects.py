@@ -1,0 +1,425 @@
+"""Buckets, objects and open uploads as every dialect sees them: no HTTP, no XML, no network model.
+
+A dialect (S3 here, GCS beside it) translates requests into calls of `Buckets` and its errors into the provider's own.
+Everything runs on one event loop; a precondition and the change that depends on it happen without an `await` between,
+so a conditional write is atomic.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Protocol
+
+from buckettestbed.model.contents import Content, Incoming
+from buckettestbed.model.names import ALL_NAMES, NamePage, Selection, SortedNames, list_names
+
+__all__ = [
+    "Attributes",
+    "Bucket",
+    "BucketExistsError",
+    "BucketMissingError",
+    "BucketNotEmptyError",
+    "Buckets",
+    "Check",
+    "Holder",
+    "InvalidBucketNameError",
+    "ModelError",
+    "ObjectChangedError",
+    "Part",
+    "Session",
+    "StoredObject",
+    "Upload",
+    "UploadMissingError",
+]
+
+_BUCKET_NAME = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)(?!.*\.\.)[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]\Z")
+"""*Source*: Amazon S3 bucket naming rules (3 to 63 of a-z 0-9 . -, no address of IPv4 form, no two dots side by
+side), and the underscore that Cloud Storage allows beside them."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[str, str]:
+    """Returns the one empty mapping that a million objects without metadata share."""
+    return _NOTHING
+
+
+class ModelError(Exception):
+    """An operation the model refuses; a dialect turns it into its provider's error."""
+
+
+class InvalidBucketNameError(ModelError):
+    """The name breaks the naming rules."""
+
+
+class BucketMissingError(ModelError):
+    """No bucket has this name."""
+
+
+class BucketExistsError(ModelError):
+    """A bucket has this name already."""
+
+
+class BucketNotEmptyError(ModelError):
+    """The bucket still has objects."""
+
+
+class ObjectChangedError(ModelError):
+    """The object was replaced or deleted between the request and the change it asked for."""
+
+
+class UploadMissingError(ModelError):
+    """No open upload has this id, in this bucket, for this key."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attributes:
+    """What a writer says about an object beside its bytes; kept and returned unchanged.
+
+    `headers` are the content headers by lower-case name, `metadata` the user's own; `checksums` are base64 texts by
+    algorithm name, and `checksum_type` says whether they cover the whole object or its parts' checksums.
+    `storage_class` is a label and has no effect.
+    """
+
+    headers: Mapping[str, str] = field(default_factory=_nothing)
+    metadata: Mapping[str, str] = field(default_factory=_nothing)
+    checksums: Mapping[str, str] = field(default_factory=_nothing)
+    checksum_type: str = "FULL_OBJECT"
+    storage_class: str = "STANDARD"
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class StoredObject:
+    """One version of one object. Never changed once published, save for `prepared`.
+
+    `etag` is S3's: the MD5 in hexadecimal, or with a `-N` where the object was made of N others and its MD5 is not
+    known. `generation` is greater than that of every object published before, and 0 until it is published;
+    `metageneration` counts the changes of the attributes from 1. `prepared` are caches that belong to those who serve
+    the object (response headers built once), by dialect.
+    """
+
+    key: str
+    content: Content
+    etag: str
+    modified_s: float
+    created_s: float
+    generation: int = 0
+    metageneration: int = 1
+    attributes: Attributes = field(default_factory=Attributes)
+    part_sizes_bytes: tuple[int, ...] = ()
+    prepared: dict[str, object] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the object."""
+        return self.content.size_bytes
+
+
+Check = Callable[[StoredObject | None], None]
+"""A precondition: called with the current object, or None, right before a change; raises to prevent it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One part of an open upload."""
+
+    number: int
+    content: Content
+    etag: str
+    modified_s: float
+    checksums: Mapping[str, str] = field(default_factory=_nothing)
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Upload:
+    """An open multipart upload."""
+
+    id: str
+    key: str
+    attributes: Attributes
+    created_s: float
+    checksum_algorithm: str | None = None
+    parts: dict[int, Part] = field(default_factory=dict)
+
+
+class Session(Protocol):
+    """An upload that a dialect keeps open in a form of its own, as the admin route shows it."""
+
+    @property
+    def key(self) -> str:
+        """Key of the object to be."""
+
+    @property
+    def created_s(self) -> float:
+        """When it was opened, in seconds since the epoch."""
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes that are stored so far."""
+
+    def discard(self) -> None:
+        """Frees what arrived."""
+
+
+@dataclass(eq=False, kw_only=True, slots=True)
+class Bucket:
+    """A bucket: its objects by key, the sorted keys, its open multipart uploads and resumable sessions by id.
+
+    `location` is the provider's word for where its creation asked it to be, empty where it asked for nothing.
+    """
+
+    name: str
+    created_s: float
+    location: str = ""
+    objects: dict[str, StoredObject] = field(default_factory=dict)
+    names: SortedNames = field(default_factory=SortedNames)
+    uploads: dict[str, Upload] = field(default_factory=dict)
+    sessions: dict[str, Session] = field(default_factory=dict)
+
+    def list(
+        self, *, prefix: str, delimiter: str, after: str, limit: int, selection: Selection = ALL_NAMES
+    ) -> NamePage:
+        """Returns one page of keys; see `list_names`."""
+        return list_names(self.names, prefix=prefix, delimiter=delimiter, after=after, limit=limit, selection=selection)
+
+    def upload(self, upload_id: str, key: str) -> Upload:
+        """Returns the open upload with this id for this key; raises UploadMissingError."""
+        upload = self.uploads.get(upload_id)
+        if upload is None or upload.key != key:
+            raise UploadMissingError(upload_id)
+        return upload
+
+
+class Holder(Protocol):
+    """Where bytes are kept: in memory, or in a directory. Knows nothing of listing, uploads or protocols."""
+
+    def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
+        """Yields the buckets that exist from before: name, creation time, location and objects."""
+
+    def create_bucket(self, name: str, location: str) -> None:
+        """Makes room for a bucket's objects."""
+
+    def delete_bucket(self, name: str) -> None:
+        """Removes an empty bucket."""
+
+    def receive(self) -> Incoming:
+        """Starts to take a body in."""
+
+    async def join(self, contents: Sequence[Content]) -> Content:
+        """Returns one content that is these, one after another. The originals may be released afterwards."""
+
+    def publish(self, bucket: str, found: StoredObject) -> None:
+        """Makes an object durable under its key, at once or not at all."""
+
+    def remove(self, bucket: str, key: str) -> None:
+        """Removes what was published under a key."""
+
+    def close(self) -> None:
+        """Ends use; unfinished bodies are gone afterwards."""
+
+
+class Buckets:
+    """All buckets of one testbed. Not thread-safe: one event loop owns it."""
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        self._buckets: dict[str, Bucket] = {}
+        self._generation = 0
+        for name, created_s, location, objects in holder.load():
+            by_key = {found.key: found for found in objects}
+            self._generation = max([self._generation, *(found.generation for found in by_key.values())])
+            self._buckets[name] = Bucket(
+                name=name, created_s=created_s, location=location, objects=by_key, names=SortedNames(by_key)
+            )
+
+    def __iter__(self) -> Iterator[Bucket]:
+        return iter(sorted(self._buckets.values(), key=lambda bucket: bucket.name))
+
+    def find(self, name: str) -> Bucket | None:
+        """Returns the bucket, or None."""
+        return self._buckets.get(name)
+
+    def bucket(self, name: str) -> Bucket:
+        """Returns the bucket; raises BucketMissingError."""
+        found = self._buckets.get(name)
+        if found is None:
+            raise BucketMissingError(name)
+        return found
+
+    def create_bucket(self, name: str, *, location: str = "") -> Bucket:
+        """Makes an empty bucket; raises InvalidBucketNameError or BucketExistsError.
+
+        Args:
+            name: its name.
+            location: where the provider was asked to make it; a label without effect.
+        """
+        if not _BUCKET_NAME.match(name):
+            raise InvalidBucketNameError(name)
+        if name in self._buckets:
+            raise BucketExistsError(name)
+        self.holder.create_bucket(name, location)
+        bucket = self._buckets[name] = Bucket(name=name, created_s=time.time(), location=location)
+        return bucket
+
+    def delete_bucket(self, name: str) -> None:
+        """Removes an empty bucket and its open uploads; raises BucketMissingError or BucketNotEmptyError."""
+        bucket = self.bucket(name)
+        if bucket.objects:
+            raise BucketNotEmptyError(name)
+        for upload_id in list(bucket.uploads):
+            self._drop_upload(bucket, upload_id)
+        for session in bucket.sessions.values():
+            session.discard()
+        bucket.sessions.clear()
+        self.holder.delete_bucket(name)
+        del self._buckets[name]
+
+    def put(
+        self,
+        bucket: Bucket,
+        key: str,
+        *,
+        content: Content,
+        etag: str,
+        attributes: Attributes,
+        part_sizes_bytes: tuple[int, ...] = (),
+        check: Check | None = None,
+    ) -> StoredObject:
+        """Publishes an object under a key, replacing any there, if `check` does not raise.
+
+        The content is released when `check` raises or the bucket was deleted meanwhile.
+        """
+        try:
+            if self._buckets.get(bucket.name) is not bucket:
+                raise BucketMissingError(bucket.name)
+            if check is not None:
+                check(bucket.objects.get(key))
+            now_s = time.time()
+            found = StoredObject(
+                key=key,
+                content=content,
+                etag=etag,
+                modified_s=now_s,
+                created_s=now_s,
+                generation=self._next_generation(now_s),
+                attributes=attributes,
+                part_sizes_bytes=part_sizes_bytes,
+            )
+            self.holder.publish(bucket.name, found)
+        except BaseException:
+            content.release()
+            raise
+        bucket.objects[key] = found
+        bucket.names.add(key)
+        return found
+
+    def _next_generation(self, now_s: float) -> int:
+        """Returns microseconds since the epoch, made to grow. *Source*: what GCS's generations look like."""
+        self._generation = max(self._generation + 1, int(now_s * 1e6))
+        return self._generation
+
+    async def update(
+        self, bucket: Bucket, found: StoredObject, attributes: Attributes, *, check: Check | None = None
+    ) -> StoredObject:
+        """Publishes the same bytes and generation with other attributes, its metageneration one greater.
+
+        Raises what `check` raises, or ObjectChangedError where `found` is no longer the current object. The bytes are
+        copied where the holder keeps files.
+        """
+        content = await self.holder.join([found.content])
+        try:
+            current = bucket.objects.get(found.key)
+            if check is not None:
+                check(current)
+            if current is not found:
+                raise ObjectChangedError(found.key)
+            updated = replace(
+                found,
+                content=content,
+                attributes=attributes,
+                modified_s=time.time(),
+                metageneration=found.metageneration + 1,
+                prepared=None,
+            )
+            self.holder.publish(bucket.name, updated)
+        except BaseException:
+            if content is not found.content:
+                content.release()
+            raise
+        bucket.objects[found.key] = updated
+        return updated
+
+    def delete(self, bucket: Bucket, key: str, *, check: Check | None = None) -> bool:
+        """Removes an object if `check` does not raise; returns whether there was one."""
+        current = bucket.objects.get(key)
+        if check is not None:
+            check(current)
+        if current is None:
+            return False
+        self.holder.remove(bucket.name, key)
+        del bucket.objects[key]
+        bucket.names.discard(key)
+        return True
+
+    def create_upload(
+        self, bucket: Bucket, key: str, *, attributes: Attributes, checksum_algorithm: str | None = None
+    ) -> Upload:
+        """Opens a multipart upload."""
+        upload = Upload(
+            id=uuid.uuid4().hex,
+            key=key,
+            attributes=attributes,
+            created_s=time.time(),
+            checksum_algorithm=checksum_algorithm,
+        )
+        bucket.uploads[upload.id] = upload
+        return upload
+
+    def put_part(self, bucket: Bucket, upload: Upload, part: Part) -> None:
+        """Adds a part to an open upload, replacing one of the same number; raises UploadMissingError when it was closed
+        meanwhile."""
+        if bucket.uploads.get(upload.id) is not upload:
+            part.content.release()
+            raise UploadMissingError(upload.id)
+        replaced = upload.parts.get(part.number)
+        upload.parts[part.number] = part
+        if replaced is not None:
+            replaced.content.release()
+
+    async def complete_upload(
+        self,
+        bucket: Bucket,
+        upload: Upload,
+        parts: Sequence[Part],
+        *,
+        etag: str,
+        attributes: Attributes,
+        check: Check | None = None,
+    ) -> StoredObject:
+        """Publishes the parts, in the order given, as one object and closes the upload.
+
+        Nothing changes when `check` raises: the upload stays open.
+        """
+        if check is not None:  # Before the bytes are joined, to refuse early; and again when it is published.
+            check(bucket.objects.get(upload.key))
+        content = await self.holder.join([part.content for part in parts])
+        if bucket.uploads.get(upload.id) is not upload:
+            content.release()
+            raise UploadMissingError(upload.id)
+        sizes = tuple(part.content.size_bytes for part in parts)
+        found = self.put(
+            bucket, upload.key, content=content, etag=etag, attributes=attributes, part_sizes_bytes=sizes, check=check
+        )
+        self._drop_upload(bucket, upload.id)
+        return found
+
+    def abort_upload(self, bucket: Bucket, upload: Upload) -> None:
+        """Closes an upload and frees its parts."""
+        self._drop_upload(bucket, upload.id)
+
+    def _drop_upload(self, bucket: Bucket, upload_id: str) -> None:
+        for part in bucket.uploads.pop(upload_id).parts.values():
+            part.content.release()

@@ -1,0 +1,61 @@
+"""Which S3 operation a request asks for."""
+
+from buckettestbed.rest.routes import Routes
+
+__all__ = ["OPERATIONS", "ROUTES"]
+
+ROUTES = Routes(
+    service={"GET": "list_buckets"},
+    bucket={"PUT": "create_bucket", "DELETE": "delete_bucket", "HEAD": "head_bucket"},
+    object={"GET": "get_object", "HEAD": "head_object", "PUT": "put_object", "DELETE": "delete_object"},
+    bucket_subresources={
+        ("GET", "location"): "get_bucket_location",
+        ("GET", "versioning"): "get_bucket_versioning",
+        ("GET", "uploads"): "list_uploads",
+        ("POST", "delete"): "delete_objects",
+    },
+    object_subresources={
+        ("POST", "uploads"): "create_upload",
+        ("POST", "uploadId"): "complete_upload",
+        ("GET", "uploadId"): "list_parts",
+        ("DELETE", "uploadId"): "abort_upload",
+        ("GET", "attributes"): "get_object_attributes",
+    },
+    unserved=frozenset(
+        [
+            "accelerate",
+            "acl",
+            "analytics",
+            "cors",
+            "encryption",
+            "intelligent-tiering",
+            "inventory",
+            "legal-hold",
+            "lifecycle",
+            "logging",
+            "metrics",
+            "notification",
+            "object-lock",
+            "ownershipControls",
+            "policy",
+            "policyStatus",
+            "publicAccessBlock",
+            "replication",
+            "requestPayment",
+            "restore",
+            "retention",
+            "select",
+            "tagging",
+            "torrent",
+            "versionId",
+            "versions",
+            "website",
+        ]
+    ),
+    copy_header="x-amz-copy-source",
+    part_copy="upload_part_copy",
+)
+"""*Source* of the subresources: Amazon S3 API reference, actions. The unserved ones are refused with NotImplemented."""
+
+OPERATIONS = ROUTES.names
+"""Names of all S3 operations that the testbed serves."""

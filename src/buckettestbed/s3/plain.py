@@ -1,0 +1,66 @@
+"""Plain GETs of objects, recognised from the raw request: the case that benchmarks repeat a million times.
+
+What is recognised here is answered as `reading.get_object` would answer it; whatever is not quite plain (a condition,
+another subresource, a missing key, an unusual header) is left to the dialect's ordinary way.
+"""
+
+import re
+from collections.abc import Collection
+
+from buckettestbed.model.objects import Buckets
+from buckettestbed.rest.plain import PlainPaths, plain_answer
+from buckettestbed.s3.reading import checksum_response_headers, object_head
+from buckettestbed.serving.dialect import PlainGet
+
+__all__ = ["PlainGets"]
+
+_WITHOUT_EFFECT = frozenset(
+    b"accept accept-encoding amz-sdk-invocation-id amz-sdk-request authorization cache-control connection user-agent"
+    b" x-amz-content-sha256 x-amz-date x-amz-security-token x-amz-user-agent".split()
+)
+"""Headers that change nothing in the answer to a GET. Any other but those that `find` names makes it not plain."""
+
+_SIGNATURE = re.compile(rb"(?:(?:x-amz-[a-z-]+|awsaccesskeyid|signature|expires|x-id)=[^&]*(?:&|$))*", re.IGNORECASE)
+"""The query of a presigned address (version 4 or 2), and what AWS SDKs append to name the operation: nothing in it
+changes the answer."""
+
+
+class PlainGets:
+    """Recognises plain GETs, path-style.
+
+    Args:
+        buckets: the model.
+        base_hosts: host names before which a bucket's name may stand; such requests are not plain.
+    """
+
+    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
+        self._paths = PlainPaths(buckets, base_hosts=base_hosts)
+
+    def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
+        """Returns the answer for a request target and headers (names in lower case), or None where the request is not
+        plain."""
+        range_header, if_match, host, checksums = None, None, b"", False
+        for name, value in headers:
+            if name == b"range":
+                range_header = value
+            elif name == b"if-match":
+                if_match = value
+            elif name == b"x-amz-checksum-mode":
+                checksums = value.upper() == b"ENABLED"
+            elif name == b"host":
+                host = value
+            elif name not in _WITHOUT_EFFECT:
+                return None
+        path, _, query = target.partition(b"?")
+        if query and not _SIGNATURE.fullmatch(query):
+            return None
+        names = self._paths.find(host, path)
+        if names is None:
+            return None
+        bucket, found = names
+        if if_match is not None and if_match != b'"%s"' % found.etag.encode():
+            return None
+        whole_head = b""
+        if checksums:
+            whole_head = b"".join(b"%s: %s\r\n" % header for header in checksum_response_headers(found))
+        return plain_answer(bucket, found, object_head(found), range_header, whole_head=whole_head)

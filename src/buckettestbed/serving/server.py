@@ -1,0 +1,126 @@
+"""The testbed under uvicorn: listening socket, signals, end with the parent, clean shutdown."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+import uvicorn
+
+from buckettestbed.serving.application import Application
+from buckettestbed.serving.calibration import round_trip_s
+from buckettestbed.serving.protocol import TestbedProtocol
+
+__all__ = ["listen", "serve"]
+
+_KEEP_ALIVE_S = 75
+"""How long an idle connection stays open. *Source*: ours, longer than botocore's and libcurl's pools keep one idle in a
+benchmark."""
+
+_SHUTDOWN_S = 2
+"""How long running requests may take to end after SIGTERM before they are cut. *Source*: ours."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a listening TCP socket; raises OSError, for example where the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which ends without raising the signal again, reports readiness, and can end with its parent."""
+
+    def __init__(
+        self, config: uvicorn.Config, application: Application, *, ready: Callable[[], None], with_parent: bool
+    ) -> None:
+        super().__init__(config)
+        self._application = application
+        self._ready = ready
+        self._parent = os.getppid() if with_parent else None
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handles SIGTERM and SIGINT by a clean end, hence exit status 0."""
+        signals = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self.handle_exit) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature of a signal handler.
+        """Starts the end; a second signal ends at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts to serve, and says so."""
+        await super().startup(sockets)
+        self._application.set_round_trip(await round_trip_s(self.config.ssl))
+        if self._parent is not None:
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._standard_input)
+        self._ready()
+
+    def _standard_input(self) -> None:
+        if not os.read(sys.stdin.fileno(), 4096):
+            asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+            self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ends also when the parent is gone while someone else, a forked worker, still holds the pipe."""
+        if self._parent is not None and os.getppid() != self._parent:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+
+def serve(
+    application: Application,
+    listeners: Sequence[socket.socket],
+    *,
+    ready: Callable[[], None],
+    certificate: str | None = None,
+    key: str | None = None,
+    with_parent: bool = False,
+) -> None:
+    """Serves until SIGTERM or SIGINT, or until the parent is gone.
+
+    Args:
+        application: what to serve; closed at the end.
+        listeners: listening sockets, one a dialect; closed at the end.
+        ready: called once requests are answered.
+        certificate: PEM file of the server's certificate chain, for TLS.
+        key: PEM file of its key.
+        with_parent: end when standard input ends or the parent process changes.
+    """
+    config = uvicorn.Config(
+        application,
+        http=TestbedProtocol,
+        loop="uvloop",
+        ws="none",
+        lifespan="on",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        backlog=1024,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+    )
+    _Server(config, application, ready=ready, with_parent=with_parent).run(sockets=list(listeners))
