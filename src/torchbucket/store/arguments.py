@@ -16,7 +16,6 @@ __all__ = [
     "byte_count",
     "byte_view",
     "check_key",
-    "check_size_hint",
     "check_version",
     "first_bytes",
     "writable_view",
@@ -50,11 +49,6 @@ def byte_count(name: str, value: int) -> int:
     if count < 0:
         raise ConfigError(f"{name} must be a whole number of bytes, at least 0; got {value!r}")
     return count
-
-
-def check_size_hint(size_hint: int | None) -> int | None:
-    """Return what a caller expects to write, in bytes; raise ``ConfigError`` unless it is a size, or None."""
-    return None if size_hint is None else byte_count("size_hint", size_hint)
 
 
 def byte_view(data: ReadableBuffer) -> memoryview:

@@ -1,26 +1,27 @@
-"""What every store shares: the calls that are made of others, the check of arguments, and pickling."""
+"""What every store shares: the check of arguments, address and settings, and pickling."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, ObjectChangedError
-from torchbucket.store.arguments import Bytes, byte_view
-from torchbucket.store.protocol import ObjectData, ObjectInfo, ObjectWriter, Read
+from torchbucket.store.arguments import Bytes, byte_count, byte_view, check_key
+from torchbucket.store.conditions import Condition, condition_of
+from torchbucket.store.protocol import GAP_BYTES, ObjectInfo, ObjectWriter, Read, Store, Target
+from torchbucket.store.scatter import checked_targets
 from torchbucket.uri import ObjectURI
 
-__all__ = [
-    "BaseStore",
-    "check_same",
-    "refuse_fields",
-]
+__all__ = ["BaseStore", "check_same", "refuse_fields"]
 
 
-class BaseStore:
-    """The part of a store that follows from the rest of it. Each store is made of an ``ObjectURI`` and its settings.
+class BaseStore(Store):
+    """The part of a store that is the same for all. A subclass does what is asked, of arguments that are checked here.
+
+    Each store is made of an ``ObjectURI`` and its settings.
 
     Args:
         uri: the root's address.
@@ -33,57 +34,66 @@ class BaseStore:
 
     @property
     def uri(self) -> str:
-        """The root's address, such as ``s3://bucket``."""
         return self._uri
-
-    @property
-    def lists_by_walking(self) -> bool:
-        """False: a page is one request, wherever it begins."""
-        return False
 
     @property
     def config(self) -> StoreConfig:
         """The settings that the store was opened with."""
         return self._config
 
-    def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
-        """Read the bytes ``[start, stop)`` of an object and wait for them."""
-        future = self.submit_read(Read(key=key, start=start, stop=stop, version=version))
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-        finally:
-            del future  # An error keeps the frames that it passes, which must not keep it in turn.
+    def address(self, key: str) -> str:
+        """The full address of an object."""
+        return f"{self._uri}/{key}" if not self._uri.endswith("/") else f"{self._uri}{key}"
 
-    def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
-        """Write a whole object from memory; it appears whole or not at all."""
-        return self.write_from(key, (data,), if_absent=if_absent, if_version=if_version)
+    def submit_read_into(
+        self,
+        key: str,
+        targets: Sequence[Target],
+        *,
+        size_bytes: int | None = None,
+        version: str | None = None,
+        gap_bytes: int = GAP_BYTES,
+        filled: Callable[[int], None] | None = None,
+    ) -> Future[ObjectInfo]:
+        read = Read(key=key, size_bytes=size_bytes, version=version)
+        return self._fill(read, checked_targets(targets), byte_count("gap_bytes", gap_bytes), filled)
 
-    def write_from(
-        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
-    ) -> ObjectInfo:
-        """Write a whole object from pieces of memory, one after another; it appears whole or not at all."""
-        views = [byte_view(piece) for piece in pieces]
-        size_hint = sum(map(len, views))
-        with self.open_writer(key, size_hint=size_hint, if_absent=if_absent, if_version=if_version) as writer:
-            writer.writelines(views)
-        return writer.info
-
-    def submit_read(self, read: Read) -> Future[ObjectData]:
-        """Begin a read; see the protocol."""
-        raise NotImplementedError
+    @abstractmethod
+    def _fill(
+        self, read: Read, targets: Sequence[Target], gap_bytes: int, filled: Callable[[int], None] | None
+    ) -> Future[ObjectInfo]:
+        """Begin to fill targets of flat memory from the object, size and version that ``read`` names."""
 
     def open_writer(
         self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
     ) -> ObjectWriter:
-        """Begin a streamed write; see the protocol."""
-        raise NotImplementedError
+        check_key(key)
+        hint = None if size_hint is None else byte_count("size_hint", size_hint)
+        return self._open_writer(key, hint, condition_of(if_absent, if_version))
 
-    def address(self, key: str) -> str:
-        """The full address of an object."""
-        return f"{self._uri}/{key}" if not self._uri.endswith("/") else f"{self._uri}{key}"
+    @abstractmethod
+    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> ObjectWriter:
+        """Begin a streamed write, published on the condition."""
+
+    def write_from(
+        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
+    ) -> ObjectInfo:
+        check_key(key)
+        return self._write_from(key, [byte_view(piece) for piece in pieces], condition_of(if_absent, if_version))
+
+    def _write_from(self, key: str, pieces: Sequence[memoryview], condition: Condition | None) -> ObjectInfo:
+        """Write an object from flat memory, on the condition."""
+        with self._open_writer(key, sum(map(len, pieces)), condition) as writer:
+            writer.writelines(pieces)
+        return writer.info
+
+    def delete(self, key: str, *, if_version: str | None = None) -> None:
+        check_key(key)
+        self._delete(key, condition_of(False, if_version))
+
+    @abstractmethod
+    def _delete(self, key: str, condition: Condition | None) -> None:
+        """Remove an object, on the condition."""
 
     def __reduce__(self) -> tuple[object, ...]:
         # A store crosses to another process as its recipe: no connection, no thread, no credential, no observer.

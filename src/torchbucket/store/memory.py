@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError
-from torchbucket.store.arguments import byte_count, check_key, check_size_hint, first_bytes
+from torchbucket.store.arguments import check_key, first_bytes
 from torchbucket.store.base import BaseStore, check_same
-from torchbucket.store.conditions import Condition, condition_of, unmet
+from torchbucket.store.conditions import Condition, unmet
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
-from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
-from torchbucket.store.scatter import check_within, checked_targets
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
+from torchbucket.store.scatter import check_within
 from torchbucket.store.store_future import completed
 from torchbucket.store.writer import BaseWriter
 from torchbucket.uri import ObjectURI, key_bytes
@@ -88,7 +88,6 @@ class MemoryStore(BaseStore):
         return found
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object."""
         return self._get(key, "head").info
 
     def submit_read(self, read: Read) -> Future[ObjectData]:
@@ -106,27 +105,19 @@ class MemoryStore(BaseStore):
 
         return completed(work)
 
-    def submit_read_into(
+    def _fill(
         self,
-        key: str,
+        read: Read,
         targets: Sequence[Target],
-        *,
-        size_bytes: int | None = None,
-        version: str | None = None,
-        gap_bytes: int = GAP_BYTES,
-        filled: Callable[[int], None] | None = None,
+        gap_bytes: int,  # noqa: ARG002  # there are no requests
+        filled: Callable[[int], None] | None,
     ) -> Future[ObjectInfo]:
-        """Fill the targets at once; the future is done."""
-        read = Read(key=key, size_bytes=size_bytes, version=version)
-        byte_count("gap_bytes", gap_bytes)
-        flat = checked_targets(targets)
-
         def work() -> ObjectInfo:
-            stored = self._get(key, "read")
-            check_same(self.address(key), stored.info, size_bytes=read.size_bytes, version=version)
-            check_within(self.address(key), stored.info, flat)
+            stored = self._get(read.key, "read")
+            check_same(self.address(read.key), stored.info, size_bytes=read.size_bytes, version=read.version)
+            check_within(self.address(read.key), stored.info, targets)
             content = memoryview(stored.data)
-            for position, (start, memory) in enumerate(flat):
+            for position, (start, memory) in enumerate(targets):
                 memory[:] = content[start : start + len(memory)]
                 if filled is not None:
                     filled(position)
@@ -134,18 +125,10 @@ class MemoryStore(BaseStore):
 
         return completed(work)
 
-    def open_writer(
-        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
-    ) -> _MemoryWriter:
-        """Begin a write; its content is held aside until it is closed."""
-        check_key(key)
-        check_size_hint(size_hint)
-        return _MemoryWriter(self, key, condition_of(if_absent, if_version))
+    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> _MemoryWriter:  # noqa: ARG002
+        return _MemoryWriter(self, key, condition)
 
-    def delete(self, key: str, *, if_version: str | None = None) -> None:
-        """Remove an object if it is there."""
-        check_key(key)
-        condition = condition_of(False, if_version)
+    def _delete(self, key: str, condition: Condition | None) -> None:
         with self._bucket.lock:
             stored = self._bucket.objects.get(key)
             if stored is None:

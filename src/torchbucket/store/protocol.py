@@ -212,7 +212,7 @@ class Store(Protocol):
     @property
     def lists_by_walking(self) -> bool:
         """Whether names are found by a walk, so that ``list`` takes one of them and each page another."""
-        ...
+        return False
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield every object whose key begins with ``prefix``, in the order of the keys' UTF-8 bytes, each once."""
@@ -272,7 +272,14 @@ class Store(Protocol):
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
         """Read the bytes ``[start, stop)`` and wait for them; see :class:`Read`."""
-        ...
+        future = self.submit_read(Read(key=key, start=start, stop=stop, version=version))
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            del future  # An error keeps the frames that it passes, which must not keep it in turn.
 
     def open_writer(
         self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
@@ -289,7 +296,7 @@ class Store(Protocol):
 
     def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
         """Write a whole object from one piece of memory; see ``write_from``."""
-        ...
+        return self.write_from(key, (data,), if_absent=if_absent, if_version=if_version)
 
     def write_from(
         self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None

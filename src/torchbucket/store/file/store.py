@@ -15,16 +15,16 @@ from typing import Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
-from torchbucket.store.arguments import byte_count, check_key, check_size_hint, first_bytes
+from torchbucket.store.arguments import check_key, first_bytes
 from torchbucket.store.base import BaseStore, check_same
-from torchbucket.store.conditions import condition_of
+from torchbucket.store.conditions import Condition
 from torchbucket.store.file.errors import explained
 from torchbucket.store.file.listing import is_being_written, list_files
 from torchbucket.store.file.writer import FileWriter, check_condition, described, locked
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
-from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
-from torchbucket.store.scatter import check_within, checked_targets
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
+from torchbucket.store.scatter import check_within
 from torchbucket.store.store_future import refuse_in_pool, submit_to
 from torchbucket.store.temporary_names import target_of
 from torchbucket.store.writable_bytes import writable_bytes
@@ -87,7 +87,6 @@ class FileStore(BaseStore):
         return self._submit(work)
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one file."""
         path = self._path(key)
         with explained("head", self.address(key)):
             found = Path(path).stat()
@@ -117,25 +116,17 @@ class FileStore(BaseStore):
                 self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
             return submit_to(self._pool, work)
 
-    def submit_read_into(
+    def _fill(
         self,
-        key: str,
+        read: Read,
         targets: Sequence[Target],
-        *,
-        size_bytes: int | None = None,
-        version: str | None = None,
-        gap_bytes: int = GAP_BYTES,  # each piece is read by itself
-        filled: Callable[[int], None] | None = None,
+        gap_bytes: int,  # noqa: ARG002  # each piece is read by itself
+        filled: Callable[[int], None] | None,
     ) -> Future[ObjectInfo]:
-        """Begin to fill the targets on one of the store's threads; one opened file serves all of them."""
-        read = Read(key=key, size_bytes=size_bytes, version=version)
-        byte_count("gap_bytes", gap_bytes)
-        flat = checked_targets(targets)
-
         def work(descriptor: int, info: ObjectInfo) -> ObjectInfo:
-            check_within(self.address(key), info, flat)
-            for position in sorted(range(len(flat)), key=lambda position: flat[position][0]):
-                start, memory = flat[position]
+            check_within(self.address(read.key), info, targets)
+            for position in sorted(range(len(targets)), key=lambda position: targets[position][0]):
+                start, memory = targets[position]
                 _read_into(descriptor, start, memory)
                 if filled is not None:
                     filled(position)
@@ -161,17 +152,12 @@ class FileStore(BaseStore):
                 os.close(descriptor)
         return result
 
-    def open_writer(
-        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
-    ) -> FileWriter:
-        """Begin a write to a temporary file beside the target."""
-        check_size_hint(size_hint)
-        condition = condition_of(if_absent, if_version)
+    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> FileWriter:  # noqa: ARG002
         return FileWriter(self.address(key), key, self._path(key), condition, self._prune)
 
-    def delete(self, key: str, *, if_version: str | None = None) -> None:
+    def _delete(self, key: str, condition: Condition | None) -> None:
         """Remove a file if it is there, and the directories that are empty then."""
-        path, uri, condition = self._path(key), self.address(key), condition_of(False, if_version)
+        path, uri = self._path(key), self.address(key)
         try:
             with explained("delete", uri), locked(Path(path).parent, uri, needed=condition is not None):
                 if condition is not None and os.path.lexists(path):
@@ -192,7 +178,8 @@ class FileStore(BaseStore):
         return self._join("compose", sources, target_key)
 
     def _join(self, operation: str, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
-        with self.open_writer(target_key) as writer:
+        check_key(target_key)
+        with self._open_writer(target_key, None, None) as writer:
             for source in sources:
                 uri = self.address(source.key)
                 with explained(operation, uri), Path(self._path(source.key)).open("rb") as reader:

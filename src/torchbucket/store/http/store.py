@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import UnsupportedError
-from torchbucket.store.arguments import Bytes, byte_count, byte_view, check_key, check_size_hint
+from torchbucket.store.arguments import check_key
 from torchbucket.store.base import BaseStore
-from torchbucket.store.conditions import condition_of
+from torchbucket.store.conditions import Condition
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.http.composition import compose_many
 from torchbucket.store.http.dialect import Dialect
@@ -22,8 +22,7 @@ from torchbucket.store.http.range_read import RangeRead
 from torchbucket.store.http.scatter_read import ScatterRead
 from torchbucket.store.http.whole_write import copy_in_parts, write_from_memory
 from torchbucket.store.list_page import infos_of, wrong_listing
-from torchbucket.store.protocol import GAP_BYTES, ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
-from torchbucket.store.scatter import checked_targets
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
 from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
@@ -84,7 +83,6 @@ class HttpStore(BaseStore):
         return request.future
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object."""
         check_key(key)
         return self._ask(self._dialect.head_object(key))
 
@@ -104,68 +102,42 @@ class HttpStore(BaseStore):
         self._transport.submit((request,))
         return request.future
 
-    def submit_read_into(
-        self,
-        key: str,
-        targets: Sequence[Target],
-        *,
-        size_bytes: int | None = None,
-        version: str | None = None,
-        gap_bytes: int = GAP_BYTES,
-        filled: Callable[[int], None] | None = None,
+    def _fill(
+        self, read: Read, targets: Sequence[Target], gap_bytes: int, filled: Callable[[int], None] | None
     ) -> Future[ObjectInfo]:
         """Begin to fill many pieces of memory, by as many requests at once as the bytes need."""
-        read = Read(key=key, size_bytes=size_bytes, version=version)
-        flat = checked_targets(targets)
         self._dialect.prepare()
         return ScatterRead(
             self._transport,
             self._dialect,
             read,
-            flat,
-            gap_bytes=byte_count("gap_bytes", gap_bytes),
+            targets,
+            gap_bytes=gap_bytes,
             filled=filled,
             part_bytes=self._config.part_size_bytes,
             most_fetches=self._config.retry.max_attempts,
         ).begin()
 
-    def open_writer(
-        self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
-    ) -> PartWriter:
+    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> PartWriter:
         """Begin a streamed write; nothing is sent before the first part is full."""
-        check_key(key)
-        condition = condition_of(if_absent, if_version)
         self._dialect.prepare()
-        return PartWriter(
-            self._transport,
-            self._dialect,
-            self._config,
-            key,
-            condition=condition,
-            size_hint=check_size_hint(size_hint),
-        )
+        return PartWriter(self._transport, self._dialect, self._config, key, condition=condition, size_hint=size_hint)
 
-    def write_from(
-        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
-    ) -> ObjectInfo:
+    def _write_from(self, key: str, pieces: Sequence[memoryview], condition: Condition | None) -> ObjectInfo:
         """Write an object from memory, without a copy of it."""
-        check_key(key)
-        condition = condition_of(if_absent, if_version)
         self._dialect.prepare()
         return write_from_memory(
             self._transport,
             self._dialect,
             key,
-            [byte_view(piece) for piece in pieces],
+            pieces,
             condition=condition,
             part_bytes=self._config.part_size_bytes,
             most_pending=2 * self._config.concurrency,
         )
 
-    def delete(self, key: str, *, if_version: str | None = None) -> None:
-        """Remove an object."""
-        check_key(key)
-        self._ask(self._dialect.delete_object(key, condition=condition_of(False, if_version)))
+    def _delete(self, key: str, condition: Condition | None) -> None:
+        self._ask(self._dialect.delete_object(key, condition=condition))
 
     def copy(self, source_key: str, target_key: str) -> ObjectInfo:
         """Copy an object on the server's side, in parts where it is too large for one request."""
@@ -194,7 +166,6 @@ class HttpStore(BaseStore):
         return compose_many(self._transport, self._dialect, sources, target_key)
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
-        """Yield the uploads left open under a prefix."""
         key_bytes(prefix)
         marker: tuple[str, str] | None = None
         while True:
@@ -209,7 +180,6 @@ class HttpStore(BaseStore):
             marker = page.next_marker
 
     def abort_upload(self, upload: OpenUpload) -> None:
-        """Abort one open upload."""
         check_key(upload.key)
         self._ask(self._dialect.abort_upload(upload.key, upload.upload_id))
 

@@ -31,11 +31,11 @@ _END: Final = object()
 
 
 @public_in("torchbucket.store.wrappers")
-class ForwardingStore:
+class ForwardingStore(Store):
     """A store that does everything through another one.
 
-    A subclass overrides ``_call``, ``_submit`` or ``_step``, through which every call goes. It pickles as its class
-    around the inner store.
+    A subclass overrides ``_call``, ``_submit`` or ``_step``, through which every call goes, a writer's too. It pickles
+    as its class around the inner store.
 
     Args:
         inner: the store that does the work; the wrapper may be one as well.
@@ -51,12 +51,10 @@ class ForwardingStore:
 
     @property
     def uri(self) -> str:
-        """The inner store's address."""
         return self._inner.uri
 
     @property
     def lists_by_walking(self) -> bool:
-        """As the inner store does."""
         return self._inner.lists_by_walking
 
     # -- the hooks ----------------------------------------------------------------------------------------------------
@@ -82,21 +80,17 @@ class ForwardingStore:
     # -- the protocol -------------------------------------------------------------------------------------------------
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
-        """Yield every object under a prefix; see the protocol."""
         return self._iterate("list", self._inner.list(prefix, start_after=start_after))
 
     def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
-        """Begin to list one page; see the protocol."""
         key_bytes(prefix)
         key_bytes(start_after)
         return self._submit("submit_list_page", lambda: self._inner.submit_list_page(prefix, start_after=start_after))
 
     def head(self, key: str) -> ObjectInfo:
-        """Describe one object; see the protocol."""
         return self._call("head", lambda: self._inner.head(key))
 
     def submit_read(self, read: Read) -> Future[ObjectData]:
-        """Begin a read; see the protocol."""
         return self._submit("submit_read", lambda: self._inner.submit_read(read), wanted_bytes=read.length_bytes or 0)
 
     def submit_read_into(
@@ -109,7 +103,6 @@ class ForwardingStore:
         gap_bytes: int = GAP_BYTES,
         filled: Callable[[int], None] | None = None,
     ) -> Future[ObjectInfo]:
-        """Begin to fill many pieces of memory; see the protocol."""
         # At once, as the inner store would, whenever the call is made.
         Read(key=key, size_bytes=size_bytes, version=version)
         byte_count("gap_bytes", gap_bytes)
@@ -122,27 +115,15 @@ class ForwardingStore:
             wanted_bytes=sum(len(memory) for _, memory in flat),
         )
 
-    def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
-        """Read bytes and wait for them; it counts as a ``submit_read``."""
-        future = self.submit_read(Read(key=key, start=start, stop=stop, version=version))
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
     def open_writer(
         self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
     ) -> ObjectWriter:
-        """Begin a streamed write, whose calls go through the wrapper too; see the protocol."""
-
         def begin() -> ObjectWriter:
             return self._inner.open_writer(key, size_hint=size_hint, if_absent=if_absent, if_version=if_version)
 
         return _ForwardingWriter(self, self._call("open_writer", begin))
 
     def write(self, key: str, data: Bytes, *, if_absent: bool = False, if_version: str | None = None) -> ObjectInfo:
-        """Write a whole object; see the protocol."""
         return self._call(
             "write",
             lambda: self._inner.write(key, data, if_absent=if_absent, if_version=if_version),
@@ -152,7 +133,6 @@ class ForwardingStore:
     def write_from(
         self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
     ) -> ObjectInfo:
-        """Write a whole object from pieces of memory; see the protocol."""
         return self._call(
             "write_from",
             lambda: self._inner.write_from(key, pieces, if_absent=if_absent, if_version=if_version),
@@ -160,23 +140,18 @@ class ForwardingStore:
         )
 
     def delete(self, key: str, *, if_version: str | None = None) -> None:
-        """Remove an object; see the protocol."""
         self._call("delete", lambda: self._inner.delete(key, if_version=if_version))
 
     def copy(self, source_key: str, target_key: str) -> ObjectInfo:
-        """Copy an object; see the protocol."""
         return self._call("copy", lambda: self._inner.copy(source_key, target_key))
 
     def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
-        """Join objects; see the protocol."""
         return self._call("compose", lambda: self._inner.compose(sources, target_key))
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
-        """Yield open uploads; see the protocol."""
         return self._iterate("list_uploads", self._inner.list_uploads(prefix))
 
     def abort_upload(self, upload: OpenUpload) -> None:
-        """Abort an open upload; see the protocol."""
         self._call("abort_upload", lambda: self._inner.abort_upload(upload))
 
     def close(self) -> None:
