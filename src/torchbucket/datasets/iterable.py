@@ -9,14 +9,12 @@ from typing_extensions import TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.datasets.epochs.batches import batches_of
-from torchbucket.datasets.epochs.clock import ClockedPass
-from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.resume import state_after
 from torchbucket.datasets.epochs.sharding import Shard, check_even
 from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.datasets.object_iterator import ObjectIterator
-from torchbucket.datasets.options import settings_of, shows_options
-from torchbucket.datasets.prefetch import check_source, needs_versions
+from torchbucket.datasets.options import shows_options
+from torchbucket.datasets.prefetch import check_source
 from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
 from torchbucket.datasets.source import ObjectSource
@@ -58,22 +56,15 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
     yielding a whole share.
     """
 
+    _settings_type = IterableSettings
+    _state_type = EpochState
+    _iterator_type = ObjectIterator
+
     def __init__(
         self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: IterableSettings
     ) -> None:
         check_source(settings.fetch, source)
-        plan = EpochPlan(
-            count=len(source.listing),
-            names=source.names_digest(),
-            shuffle=settings.shuffle,
-            seed=settings.seed,
-            even=check_even(settings.even),
-        )
-        super().__init__(
-            source, plan, given_rank=settings.given_rank, sharding=settings.sharding, state_type=EpochState
-        )
-        self._transform = transform
-        self._settings = settings
+        super().__init__(source, transform, settings, even=check_even(settings.even))
 
     @classmethod
     def from_prefix(
@@ -85,31 +76,8 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
         allow_empty: bool = False,
         **options: Unpack[IterableOptions],
     ) -> IterableDataset[T]:
-        """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names.
-
-        Args:
-            uri: such as ``s3://bucket/train/``. Plain text: ``s3://bucket/train`` also means ``training-notes.txt``.
-            transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            select: keeps the objects for which it is true, such as ``lambda info: info.key.endswith(".jpg")``. Called
-                at construction only.
-            allow_empty: accept that there is no object.
-            options: see below.
-
-        Raises:
-            ConfigError: the address or a setting is wrong.
-            NotFoundError: no bucket, or no object under the prefix.
-            StoreError: the listing failed.
-        """
-        settings = settings_of(IterableSettings, options, cls.from_prefix)
-        source = ObjectSource.under_prefix(
-            uri,
-            settings.config,
-            select=select,
-            allow_empty=allow_empty,
-            versions=needs_versions(settings.fetch),
-            pinned=settings.pin_versions,
-        )
-        return cls(source, transform, settings)
+        """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names."""
+        return cls._from_prefix(uri, transform, options, select=select, allow_empty=allow_empty)
 
     @classmethod
     def from_objects(
@@ -122,18 +90,8 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
         """Make a data set of the objects with these addresses, in this order, without a request.
 
         An object that does not exist raises ``NotFoundError`` when it is read.
-
-        Args:
-            uris: at least one, such as ``s3://bucket/train/000.jpg``.
-            transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            options: see below.
-
-        Raises:
-            ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
-        settings = settings_of(IterableSettings, options, cls.from_objects)
-        source = ObjectSource.of_objects(uris, settings.config, pinned=settings.pin_versions)
-        return cls(source, transform, settings)
+        return cls._from_objects(uris, transform, options)
 
     @classmethod
     def from_manifest(
@@ -146,32 +104,10 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
         manifest_config: StoreConfig | None = None,
         **options: Unpack[IterableOptions],
     ) -> IterableDataset[T]:
-        """Make a data set of the objects that a manifest lists (``torchbucket manifest``), without a listing request.
-
-        Args:
-            uri: the manifest's address or local path; the objects are where it says.
-            transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            select: keeps the objects for which it is true. Called at construction only.
-            allow_empty: accept that there is no object.
-            manifest_config: how to reach the manifest; None means ``config``.
-            options: see below.
-
-        Raises:
-            ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
-            ManifestError: the file is no manifest, damaged, or of an unknown version.
-            NotFoundError: no manifest, or no object in it.
-            StoreError: the manifest could not be read.
-        """
-        settings = settings_of(IterableSettings, options, cls.from_manifest)
-        source = ObjectSource.in_manifest(
-            uri,
-            settings.config,
-            manifest_config=manifest_config,
-            select=select,
-            allow_empty=allow_empty,
-            pinned=settings.pin_versions,
+        """Make a data set of the objects in a manifest (see ``torchbucket manifest``), without a listing request."""
+        return cls._from_manifest(
+            uri, transform, options, select=select, allow_empty=allow_empty, manifest_config=manifest_config
         )
-        return cls(source, transform, settings)
 
     def state_after(
         self,
@@ -228,9 +164,6 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
             shards = [Shard(rank=rank)] * workers
         shares = [len(shard.places(self._plan.count, self._plan.even)) for shard in shards]
         return batches_of(shares, batch_size, drop_last=drop_last)
-
-    def _reader(self, shard: Shard, state: EpochState, begun: ClockedPass) -> ObjectIterator[T_co]:
-        return ObjectIterator(self._source, self._transform, self._settings, shard, state, self._clock, begun)
 
     def __repr__(self) -> str:
         return f"IterableDataset({len(self._source.listing)} objects in {self._source.root})"

@@ -13,15 +13,15 @@ from torch.utils.data import Dataset
 from typing_extensions import TypeVar
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.options import settings_of, shows_options
-from torchbucket.datasets.prefetch import check_source, needs_versions, open_readers
+from torchbucket.datasets.listed import ListedDataset
+from torchbucket.datasets.options import shows_options
+from torchbucket.datasets.prefetch import check_source, open_readers
 from torchbucket.datasets.queued_batches import QueuedBatches
 from torchbucket.datasets.read_ahead import BatchReadAhead
 from torchbucket.datasets.settings import MapOptions, MapSettings, Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.files.reader import ObjectReader
-from torchbucket.listing import KeyColumn, Listing
 from torchbucket.public import public
 from torchbucket.uri import Address
 
@@ -33,7 +33,7 @@ T = TypeVar("T", default=bytes)
 
 @public
 @shows_options(MapSettings)
-class MapDataset(Dataset[T_co]):
+class MapDataset(ListedDataset, Dataset[T_co]):
     """Objects of one bucket by index, for a DataLoader with or without workers and any sampler.
 
     Make one with ``from_prefix``, ``from_objects`` or ``from_manifest``. The names are listed once, at construction, in
@@ -48,11 +48,11 @@ class MapDataset(Dataset[T_co]):
     ``transform`` must be picklable. Threads may share it if ``transform`` allows.
     """
 
+    _settings_type = MapSettings
+
     def __init__(self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: MapSettings) -> None:
         check_source(settings.fetch, source)
-        self._source = source
-        self._transform = transform
-        self._settings = settings
+        super().__init__(source, transform, settings)
         self._ahead: BatchReadAhead | None = None  # of this process, if it is a DataLoader's worker
         self._ahead_pid: int | None = None
 
@@ -66,31 +66,8 @@ class MapDataset(Dataset[T_co]):
         allow_empty: bool = False,
         **options: Unpack[MapOptions],
     ) -> MapDataset[T]:
-        """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names.
-
-        Args:
-            uri: such as ``s3://bucket/train/``. Plain text: ``s3://bucket/train`` also means ``training-notes.txt``.
-            transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            select: keeps the objects for which it is true, such as ``lambda info: info.key.endswith(".jpg")``. Called
-                at construction only.
-            allow_empty: accept that there is no object.
-            options: see below.
-
-        Raises:
-            ConfigError: the address or a setting is wrong.
-            NotFoundError: no bucket, or no object under the prefix.
-            StoreError: the listing failed.
-        """
-        settings = settings_of(MapSettings, options, cls.from_prefix)
-        source = ObjectSource.under_prefix(
-            uri,
-            settings.config,
-            select=select,
-            allow_empty=allow_empty,
-            versions=needs_versions(settings.fetch),
-            pinned=settings.pin_versions,
-        )
-        return cls(source, transform, settings)
+        """List a prefix and make a data set of all objects whose names begin with it, in byte order of the names."""
+        return cls._from_prefix(uri, transform, options, select=select, allow_empty=allow_empty)
 
     @classmethod
     def from_objects(
@@ -103,18 +80,8 @@ class MapDataset(Dataset[T_co]):
         """Make a data set of the objects with these addresses, in this order, without a request.
 
         An object that does not exist raises ``NotFoundError`` when it is read.
-
-        Args:
-            uris: at least one, such as ``s3://bucket/train/000.jpg``.
-            transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            options: see below.
-
-        Raises:
-            ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
-        settings = settings_of(MapSettings, options, cls.from_objects)
-        source = ObjectSource.of_objects(uris, settings.config, pinned=settings.pin_versions)
-        return cls(source, transform, settings)
+        return cls._from_objects(uris, transform, options)
 
     @classmethod
     def from_manifest(
@@ -127,42 +94,10 @@ class MapDataset(Dataset[T_co]):
         manifest_config: StoreConfig | None = None,
         **options: Unpack[MapOptions],
     ) -> MapDataset[T]:
-        """Make a data set of the objects that a manifest lists (``torchbucket manifest``), without a listing request.
-
-        Args:
-            uri: the manifest's address or local path; the objects are where it says.
-            transform: makes a sample of an open object; the default gives its content as ``bytes``.
-            select: keeps the objects for which it is true. Called at construction only.
-            allow_empty: accept that there is no object.
-            manifest_config: how to reach the manifest; None means ``config``.
-            options: see below.
-
-        Raises:
-            ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
-            ManifestError: the file is no manifest, damaged, or of an unknown version.
-            NotFoundError: no manifest, or no object in it.
-            StoreError: the manifest could not be read.
-        """
-        settings = settings_of(MapSettings, options, cls.from_manifest)
-        source = ObjectSource.in_manifest(
-            uri,
-            settings.config,
-            manifest_config=manifest_config,
-            select=select,
-            allow_empty=allow_empty,
-            pinned=settings.pin_versions,
+        """Make a data set of the objects in a manifest (see ``torchbucket manifest``), without a listing request."""
+        return cls._from_manifest(
+            uri, transform, options, select=select, allow_empty=allow_empty, manifest_config=manifest_config
         )
-        return cls(source, transform, settings)
-
-    @property
-    def keys(self) -> KeyColumn:
-        """The objects' names, by index."""
-        return self._source.listing.keys
-
-    @property
-    def listing(self) -> Listing:
-        """The objects' names and sizes in columns."""
-        return self._source.listing
 
     def names_digest(self) -> str:
         """A short digest of the objects' names, by which a state finds that it belongs to another data set."""

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
-from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
-from torchbucket.datasets.epochs.sharding import Shard
 from torchbucket.datasets.epochs.state import EpochState
 from torchbucket.datasets.prefetch import open_readers
 from torchbucket.datasets.resumable_iterator import ResumableIterator
-from torchbucket.datasets.settings import IterableSettings
-from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.transform import apply_transform
-from torchbucket.files.reader import ObjectReader
 
 __all__ = ["ObjectIterator"]
 
@@ -23,35 +18,7 @@ T = TypeVar("T")
 
 
 class ObjectIterator(ResumableIterator[T, EpochState]):
-    """Yields a sample an object.
-
-    Args:
-        source: the objects.
-        transform: makes a sample of an open one.
-        settings: how to read.
-        shard: see ``ResumableIterator``, as for those that follow.
-        state: where in which epoch it begins.
-        clock: is told when the share is read.
-        begun: this reader's part in the pass.
-
-    Raises:
-        ConfigError: the state is of another reader.
-    """
-
-    def __init__(
-        self,
-        source: ObjectSource,
-        transform: Callable[[ObjectReader], T],
-        settings: IterableSettings,
-        shard: Shard,
-        state: EpochState,
-        clock: EpochClock,
-        begun: ClockedPass,
-    ) -> None:
-        self._source = source
-        self._transform = transform
-        self._settings = settings
-        super().__init__(shard, state, clock, begun)
+    """Yields a sample an object."""
 
     def _begin_at(self, state: EpochState) -> EpochState:
         self._share = state.share(self._shard)

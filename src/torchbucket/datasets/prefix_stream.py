@@ -61,7 +61,7 @@ class PrefixStream(ShardedStream[T_co]):
             raise ConfigError(
                 "PrefixStream: shuffle, even and Compose(…) need the whole listing; use IterableDataset.from_prefix"
             )
-        super().__init__(given_rank=settings.given_rank, sharding=settings.sharding)
+        super().__init__(settings)
         self._location = location
         self._transform = transform
         self._settings = settings
@@ -93,7 +93,7 @@ class PrefixStream(ShardedStream[T_co]):
         Raises:
             ConfigError: the address or a setting is wrong.
         """
-        settings = settings_of(IterableSettings, options, cls.from_prefix)
+        settings = settings_of(IterableSettings, options, cls, "from_prefix")
         return cls(ObjectURI.parse(uri), transform, settings, select=select, allow_empty=allow_empty)
 
     def __iter__(self) -> Generator[T_co, None, None]:

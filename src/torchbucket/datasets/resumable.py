@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 from torch.utils.data import get_worker_info
 
 from torchbucket.datasets.closing_iterator import ClosingIterator
-from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
+from torchbucket.datasets.epochs.clock import EpochClock
 from torchbucket.datasets.epochs.epoch import EpochPlan
-from torchbucket.datasets.epochs.sharding import Rank, Shard
+from torchbucket.datasets.epochs.sharding import Even
 from torchbucket.datasets.epochs.state import StateDict
+from torchbucket.datasets.listed import ListedDataset
 from torchbucket.datasets.resumable_iterator import ReaderState, ResumableIterator
+from torchbucket.datasets.settings import StreamSettings
 from torchbucket.datasets.sharded_stream import ShardedStream
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.errors import ConfigError
-from torchbucket.listing import KeyColumn, Listing
 
 __all__ = ["ResumableDataset"]
 
@@ -25,48 +25,40 @@ T_co = TypeVar("T_co", covariant=True)
 S = TypeVar("S", bound=ReaderState)
 
 
-class ResumableDataset(ShardedStream[T_co], Generic[T_co, S]):
+class ResumableDataset(ListedDataset, ShardedStream[T_co], Generic[T_co, S]):
     """A stream whose share is decided when an iteration starts, and which goes on from where it was left.
 
     Args:
         source: the objects that are dealt out.
-        plan: in which order.
-        given_rank: the rank; None means to find out at each iteration.
-        sharding: whether they are dealt out at all, or every reader gets all of them.
-        state_type: what says how far a reader got.
+        transform: makes a sample.
+        settings: how to read and deal out.
+        even: how the objects are dealt out evenly, if they are.
     """
+
+    _state_type: ClassVar[type[Any]]  # says how far a reader got
+    _iterator_type: ClassVar[type[ResumableIterator[Any, Any]]]
 
     def __init__(
         self,
         source: ObjectSource,
-        plan: EpochPlan,
+        transform: Callable[[Any], T_co],
+        settings: StreamSettings,
         *,
-        given_rank: Rank | None,
-        sharding: bool,
-        state_type: type[S],
+        even: Even | None = None,
     ) -> None:
-        super().__init__(given_rank=given_rank, sharding=sharding)
-        self._source = source
-        self._plan = plan
-        self._state_type = state_type
+        ListedDataset.__init__(self, source, transform, settings)
+        ShardedStream.__init__(self, settings)
+        self._plan = EpochPlan(
+            count=len(source.listing),
+            names=source.names_digest(),
+            shuffle=settings.shuffle,
+            seed=settings.seed,
+            even=even,
+        )
         self._clock = EpochClock()
         self._loaded: S | None = None  # applies while the clock says so
         self._workers_own: S | None = None  # what the next iterator of this worker takes up
         self._latest: ResumableIterator[T_co, S] | None = None
-
-    @abstractmethod
-    def _reader(self, shard: Shard, state: S, begun: ClockedPass) -> ResumableIterator[T_co, S]:
-        """Make the iterator of one reader's share."""
-
-    @property
-    def keys(self) -> KeyColumn:
-        """The objects' names over all ranks and workers, in the listing's order."""
-        return self._source.listing.keys
-
-    @property
-    def listing(self) -> Listing:
-        """The objects' names and sizes in columns, over all ranks and workers."""
-        return self._source.listing
 
     @property
     def epoch(self) -> int:
@@ -133,7 +125,8 @@ class ResumableDataset(ShardedStream[T_co], Generic[T_co, S]):
         shard = self._shard()
         own, self._workers_own = self._workers_own, None
         begun = self._clock.begin()
-        reader = self._reader(shard, self._beginning(begun.epoch, resuming=begun.resuming), begun)
+        state = self._beginning(begun.epoch, resuming=begun.resuming)
+        reader = self._iterator_type(self._source, self._transform, self._settings, shard, state, self._clock, begun)
         if own is not None:
             reader.take_up(own)
         self._latest = reader
@@ -143,7 +136,8 @@ class ResumableDataset(ShardedStream[T_co], Generic[T_co, S]):
         """Where a pass of an epoch begins."""
         if self._loaded is not None and resuming and self._loaded.epoch == epoch:
             return self._loaded
-        return self._state_type.beginning(self._plan, epoch)
+        beginning: S = self._state_type.beginning(self._plan, epoch)
+        return beginning
 
     def __getstate__(self) -> dict[str, object]:
         return super().__getstate__() | {"_latest": None}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.epoch import Epoch, EpochPlan
 from torchbucket.datasets.epochs.sharding import Shard
 from torchbucket.datasets.epochs.state import StateDict
+from torchbucket.datasets.source import ObjectSource
 
 __all__ = ["ReaderState", "ResumableIterator"]
 
@@ -48,6 +49,9 @@ class ResumableIterator(Iterator[T], Generic[T, S]):
     failure every further ``next`` fails too, so that no caller takes what is missing for the end.
 
     Args:
+        source: the objects.
+        transform: makes a sample.
+        settings: how to read.
         shard: the rank and worker that reads.
         state: where in which epoch it begins.
         clock: is told when the share is read.
@@ -57,7 +61,19 @@ class ResumableIterator(Iterator[T], Generic[T, S]):
         ConfigError: the state is of another reader.
     """
 
-    def __init__(self, shard: Shard, state: S, clock: EpochClock, begun: ClockedPass) -> None:
+    def __init__(
+        self,
+        source: ObjectSource,
+        transform: Callable[[Any], T],
+        settings: Any,
+        shard: Shard,
+        state: S,
+        clock: EpochClock,
+        begun: ClockedPass,
+    ) -> None:
+        self._source = source
+        self._transform = transform
+        self._settings = settings
         self._shard = shard
         self._clock = clock
         self._begun = begun

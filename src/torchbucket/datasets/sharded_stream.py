@@ -9,6 +9,7 @@ from torch.utils.data import IterableDataset as TorchIterableDataset
 from torchbucket.datasets.epochs.order import check_epoch
 from torchbucket.datasets.epochs.outer_sharding import rank_under_outer_sharding
 from torchbucket.datasets.epochs.sharding import Rank, Shard
+from torchbucket.datasets.settings import StreamSettings
 
 __all__ = ["ShardedStream"]
 
@@ -19,16 +20,15 @@ class ShardedStream(TorchIterableDataset[T_co]):
     """A stream whose share is decided when an iteration starts, also inside a layer that shares out itself.
 
     Args:
-        given_rank: the rank; None means to find out at each iteration.
-        sharding: whether anything is dealt out, or every reader gets everything.
+        settings: say the rank, if it is not to be found out at each iteration, and whether anything is dealt out.
     """
 
     # Whether the workers' shares differ by one sample at most.
     _equal_shares: ClassVar[bool] = True
 
-    def __init__(self, *, given_rank: Rank | None, sharding: bool) -> None:
-        self._given_rank = given_rank
-        self._sharding = sharding
+    def __init__(self, settings: StreamSettings) -> None:
+        self._given_rank = settings.given_rank
+        self._sharding = settings.sharding
         self._inherited_rank: Rank | None = None
 
     def set_epoch(self, epoch: int) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final
 
 from torchbucket.config import StoreConfig
@@ -40,6 +41,7 @@ class ObjectSource:
         listing: the objects, in the data set's order.
         prefix: what was listed; None where nothing was.
         pinned: read each object in its listed version, and no other.
+        allow_empty: nothing to read is no error.
         store: one that is open already; None opens one when it is needed.
 
     Raises:
@@ -54,6 +56,7 @@ class ObjectSource:
         *,
         prefix: str | None = None,
         pinned: bool = False,
+        allow_empty: bool = False,
         store: Store | None = None,
     ) -> None:
         if pinned and listing and listing.versions is None:
@@ -62,6 +65,7 @@ class ObjectSource:
                 "leave the objects unpinned"
             )
         self.root = root
+        self.allow_empty = allow_empty
         self._pinned = pinned
         self.prefix = prefix
         self._base = str(root)  # ends with the slash before a key
@@ -106,7 +110,15 @@ class ObjectSource:
         )
         if not listing and not allow_empty:
             raise nothing_found(str(location), seen, none_selected=none_selected)
-        return cls(_root_of(location), config, listing, prefix=location.key, pinned=pinned, store=store)
+        return cls(
+            replace(location, key=""),
+            config,
+            listing,
+            prefix=location.key,
+            pinned=pinned,
+            allow_empty=allow_empty,
+            store=store,
+        )
 
     @classmethod
     def in_manifest(
@@ -131,7 +143,7 @@ class ObjectSource:
             raise nothing_found(
                 str(uri), len(manifest.listing), none_selected=none_selected, otherwise="the manifest lists no object"
             )
-        return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned)
+        return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned, allow_empty=allow_empty)
 
     @classmethod
     def of_objects(cls, uris: Iterable[Address], config: StoreConfig | None, *, pinned: bool = False) -> ObjectSource:
@@ -159,7 +171,7 @@ class ObjectSource:
                     f"the objects of one data set are in one bucket; got {first.root} and {location.root}. Make a data "
                     "set for each bucket"
                 )
-        return cls(_root_of(first), config, Listing.of_keys([location.key for location in locations]))
+        return cls(replace(first, key=""), config, Listing.of_keys([location.key for location in locations]))
 
     @property
     def store(self) -> Store:
@@ -265,7 +277,3 @@ def nothing_found(
     return NotFoundError(
         f"list {uri}: {found}. Correct the prefix, or pass allow_empty=True if that may be", operation="list", uri=uri
     )
-
-
-def _root_of(location: ObjectURI) -> ObjectURI:
-    return ObjectURI(scheme=location.scheme, bucket=location.bucket)

@@ -131,9 +131,7 @@ def test_what_tarfile_wrote_comes_back_and_goes_on_from_anywhere(shards, options
 def reader(shard: Shard, state: TarState, source: TarDataset[Any]) -> TarIterator[Any]:
     clock = EpochClock()
     begun = ClockedPass(epoch=0, resuming=False)
-    return TarIterator(
-        source._source, source._transform, source._settings, shard, state, clock, begun, allow_empty=True
-    )
+    return TarIterator(source._source, source._transform, source._settings, shard, state, clock, begun)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

@@ -12,6 +12,7 @@ import pytest
 from tar_shards import entry
 
 from torchbucket import ArchiveError, ConfigError, NotFoundError, TarDataset, TarSample
+from torchbucket.listing import Manifest
 from torchbucket.store import open_store
 
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -244,6 +245,20 @@ REFUSED = {
 def test_what_cannot_be_read_is_refused(body, message, fetch):
     with pytest.raises(ArchiveError, match=rf"(?s)^memory://archives/a\.tar\b.*{message}"):
         samples(body, fetch=fetch)
+
+
+@pytest.mark.parametrize("names", [["0.tar", "1.tar.gz"], ["0.tgz", "1.tar"], ["0.tar.zst", "1.tar", "index.json"]])
+def test_compressed_shards_beside_plain_ones_are_not_left_out_silently(names):
+    store = open_store(f"memory://compressed-beside-{names[0]}")
+    for name in names:
+        store.write(name, archive())
+    with pytest.raises(ConfigError, match=r"is a compressed shard beside '\d\.tar', and would be left out.*select"):
+        TarDataset.from_prefix(f"{store.uri}/", allow_empty=True)
+    Manifest.from_prefix(f"{store.uri}/").write("memory://compressed-manifests/m.parquet")
+    with pytest.raises(ConfigError, match="is a compressed shard beside"):
+        TarDataset.from_manifest("memory://compressed-manifests/m.parquet")
+    plain = TarDataset.from_prefix(f"{store.uri}/", select=lambda info: info.key.endswith(".tar"))
+    assert len(plain.keys) == 1
 
 
 def test_a_prefix_of_compressed_shards_alone_says_what_to_do():

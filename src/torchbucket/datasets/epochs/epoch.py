@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from torchbucket.datasets.epochs.order import EpochOrder, Positions, check_seed
+from torchbucket.datasets.epochs.order import EpochOrder, Positions, check_seed, check_shuffle
 from torchbucket.datasets.epochs.sharding import Even, Rank, Shard
 from torchbucket.errors import ConfigError
 
@@ -45,8 +45,7 @@ class EpochPlan:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        if not isinstance(self.shuffle, bool):
-            raise ConfigError(f"shuffle must be True or False; got {self.shuffle!r}")
+        check_shuffle(self.shuffle)
 
 
 def readers_of(stage: Stage) -> Iterator[tuple[Shard, int]]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from torchbucket.errors import ConfigError
 
-__all__ = ["EpochOrder", "Positions"]
+__all__ = ["EpochOrder", "Positions", "check_epoch", "check_seed", "check_shuffle"]
 
 Positions = npt.NDArray[np.int64]
 
@@ -84,6 +84,12 @@ def check_seed(seed: object) -> None:
     """Raise ``ConfigError`` unless ``seed`` is a whole number."""
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise ConfigError(f"seed must be a whole number; got {seed!r}")
+
+
+def check_shuffle(shuffle: object) -> None:
+    """Raise ``ConfigError`` unless ``shuffle`` is True or False."""
+    if not isinstance(shuffle, bool):
+        raise ConfigError(f"shuffle must be True or False; got {shuffle!r}")
 
 
 def check_epoch(epoch: object) -> None:

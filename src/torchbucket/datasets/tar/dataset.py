@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Unpack
 
 from typing_extensions import TypeVar
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.epochs.clock import ClockedPass
-from torchbucket.datasets.epochs.epoch import EpochPlan
-from torchbucket.datasets.epochs.sharding import Shard
-from torchbucket.datasets.options import settings_of, shows_options
+from torchbucket.datasets.options import shows_options
 from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.settings import Select
-from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.tar.iterator import TarIterator
 from torchbucket.datasets.tar.names import expand_braces
 from torchbucket.datasets.tar.sample import TarSample, sample_dict
 from torchbucket.datasets.tar.settings import TarOptions, TarSettings
 from torchbucket.datasets.tar.state import TarState
+from torchbucket.errors import ConfigError
 from torchbucket.public import public
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.uri import Address
@@ -30,6 +28,8 @@ _NO_SHARD: Final = (
     "none of the {seen} objects under it has a name that ends with .tar. Compressed shards (.tar.gz, .tgz) cannot be "
     "read in ranges: decompress them. Shards with other names are found by select"
 )
+
+_COMPRESSED: Final = re.compile(r"\.(?:tar\.(?:gz|bz2|xz|zst|lz4)|tgz|tbz2|txz|tzst)$")
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=dict[str, str | bytes])
@@ -63,22 +63,9 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     """
 
     _equal_shares = False
-
-    def __init__(
-        self,
-        source: ObjectSource,
-        transform: Callable[[TarSample], T_co],
-        settings: TarSettings,
-        *,
-        allow_empty: bool = False,
-    ) -> None:
-        plan = EpochPlan(
-            count=len(source.listing), names=source.names_digest(), shuffle=settings.shuffle, seed=settings.seed
-        )
-        super().__init__(source, plan, given_rank=settings.given_rank, sharding=settings.sharding, state_type=TarState)
-        self._transform = transform
-        self._settings = settings
-        self._allow_empty = allow_empty
+    _settings_type = TarSettings
+    _state_type = TarState
+    _iterator_type = TarIterator
 
     @classmethod
     def from_prefix(
@@ -90,32 +77,15 @@ class TarDataset(ResumableDataset[T_co, TarState]):
         allow_empty: bool = False,
         **options: Unpack[TarOptions],
     ) -> TarDataset[T]:
-        """List a prefix and make a data set of the shards whose names begin with it, in byte order of the names.
-
-        Args:
-            uri: such as ``s3://bucket/train/``. Plain text: ``s3://bucket/train`` also means ``train-2.tar``.
-            transform: makes of a ``TarSample`` what is yielded; the default a dictionary of the members' content by
-                extension, with ``__key__`` and ``__url__``.
-            select: keeps the objects for which it is true; None keeps those whose names end with ``.tar``. Called at
-                construction only.
-            allow_empty: accept that there is no shard, or no sample in those that a reader gets.
-            options: see below.
-
-        Raises:
-            ConfigError: the address or a setting is wrong.
-            NotFoundError: no bucket, or no shard under the prefix.
-            StoreError: the listing failed.
-        """
-        settings = settings_of(TarSettings, options, cls.from_prefix)
-        source = ObjectSource.under_prefix(
+        """List a prefix and make a data set of the shards whose names begin with it, in byte order of the names."""
+        return cls._from_prefix(
             uri,
-            settings.config,
-            select=select or _is_tar,
+            transform,
+            options,
+            select=select or _PlainShards(),
             none_selected=None if select else _NO_SHARD,
             allow_empty=allow_empty,
-            pinned=settings.pin_versions,
         )
-        return cls(source, transform, settings, allow_empty=allow_empty)
 
     @classmethod
     def from_objects(
@@ -125,21 +95,8 @@ class TarDataset(ResumableDataset[T_co, TarState]):
         transform: Callable[[TarSample], T] = sample_dict,  # type: ignore[assignment]  # T, then
         **options: Unpack[TarOptions],
     ) -> TarDataset[T]:
-        """Make a data set of the shards with these addresses, in this order, without a request.
-
-        Args:
-            uris: a pattern such as ``s3://bucket/train-{000000..000146}.tar`` (see ``expand_braces``), or addresses,
-                whose braces are taken literally.
-            transform: see ``from_prefix``.
-            options: see below.
-
-        Raises:
-            ConfigError: no address, one that names no object, or addresses in more than one bucket.
-        """
-        settings = settings_of(TarSettings, options, cls.from_objects)
-        addresses = expand_braces(uris) if isinstance(uris, str) else uris
-        source = ObjectSource.of_objects(addresses, settings.config, pinned=settings.pin_versions)
-        return cls(source, transform, settings)
+        """Make a data set of the shards with these addresses, in this order, without a request."""
+        return cls._from_objects(expand_braces(uris) if isinstance(uris, str) else uris, transform, options)
 
     @classmethod
     def from_manifest(
@@ -152,49 +109,42 @@ class TarDataset(ResumableDataset[T_co, TarState]):
         manifest_config: StoreConfig | None = None,
         **options: Unpack[TarOptions],
     ) -> TarDataset[T]:
-        """Make a data set of the shards that a manifest lists (``torchbucket manifest``), without a listing request.
-
-        Args:
-            uri: the manifest's address or local path; the shards are where it says.
-            transform: see ``from_prefix``.
-            select: see ``from_prefix``.
-            allow_empty: see ``from_prefix``.
-            manifest_config: how to reach the manifest; None means ``config``.
-            options: see below.
-
-        Raises:
-            ConfigError: the address or a setting is wrong, or the versions to pin are not in the manifest.
-            ManifestError: the file is no manifest, damaged, or of an unknown version.
-            NotFoundError: no manifest, or no shard in it.
-            StoreError: the manifest could not be read.
-        """
-        settings = settings_of(TarSettings, options, cls.from_manifest)
-        source = ObjectSource.in_manifest(
+        """Make a data set of the shards in a manifest (see ``torchbucket manifest``), without a listing request."""
+        return cls._from_manifest(
             uri,
-            settings.config,
-            manifest_config=manifest_config,
-            select=select or _is_tar,
+            transform,
+            options,
+            select=select or _PlainShards(),
             none_selected=None if select else _NO_SHARD,
             allow_empty=allow_empty,
-            pinned=settings.pin_versions,
-        )
-        return cls(source, transform, settings, allow_empty=allow_empty)
-
-    def _reader(self, shard: Shard, state: TarState, begun: ClockedPass) -> TarIterator[T_co]:
-        return TarIterator(
-            self._source,
-            self._transform,
-            self._settings,
-            shard,
-            state,
-            self._clock,
-            begun,
-            allow_empty=self._allow_empty,
+            manifest_config=manifest_config,
         )
 
     def __repr__(self) -> str:
         return f"TarDataset({len(self._source.listing)} shards in {self._source.root})"
 
 
-def _is_tar(info: ObjectInfo) -> bool:
-    return info.key.endswith(".tar")
+class _PlainShards:
+    """Keeps the objects whose names end with ``.tar``; called with each object once.
+
+    Raises:
+        ConfigError: there are compressed shards beside them, which would be left out.
+    """
+
+    def __init__(self) -> None:
+        self._plain: str | None = None
+        self._compressed: str | None = None
+
+    def __call__(self, info: ObjectInfo) -> bool:
+        is_plain = info.key.endswith(".tar")
+        if is_plain:
+            self._plain = info.key
+        elif _COMPRESSED.search(info.key):
+            self._compressed = info.key
+        if self._plain is not None and self._compressed is not None:
+            raise ConfigError(
+                f"{self._compressed!r} is a compressed shard beside {self._plain!r}, and would be left out, since it "
+                "cannot be read in ranges: decompress such shards, or say by select which objects to read, such as "
+                "lambda info: info.key.endswith('.tar')"
+            )
+        return is_plain

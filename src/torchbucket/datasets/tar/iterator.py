@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
-from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
-from torchbucket.datasets.epochs.sharding import Shard
 from torchbucket.datasets.resumable_iterator import ResumableIterator
-from torchbucket.datasets.source import ObjectSource
 from torchbucket.datasets.tar.jumps import jump_samples
 from torchbucket.datasets.tar.sample import Place, TarSample
-from torchbucket.datasets.tar.settings import TarSettings
 from torchbucket.datasets.tar.shuffle import Draws
 from torchbucket.datasets.tar.state import TarState
 from torchbucket.datasets.tar.stream import stream_samples
@@ -27,39 +23,7 @@ T = TypeVar("T")
 
 
 class TarIterator(ResumableIterator[T, TarState]):
-    """Yields the samples in a reader's shards; one that waits in the shuffle buffer is not consumed.
-
-    Args:
-        source: the shards.
-        transform: makes of a sample what is yielded.
-        settings: how to read.
-        shard: see ``ResumableIterator``, as for those that follow.
-        state: where in which epoch it begins.
-        clock: is told when the share is read.
-        begun: this reader's part in the pass.
-        allow_empty: accept that no sample is in all of the reader's shards.
-
-    Raises:
-        ConfigError: the state is of another reader.
-    """
-
-    def __init__(
-        self,
-        source: ObjectSource,
-        transform: Callable[[TarSample], T],
-        settings: TarSettings,
-        shard: Shard,
-        state: TarState,
-        clock: EpochClock,
-        begun: ClockedPass,
-        *,
-        allow_empty: bool,
-    ) -> None:
-        self._source = source
-        self._transform = transform
-        self._settings = settings
-        self._allow_empty = allow_empty
-        super().__init__(shard, state, clock, begun)
+    """Yields the samples in a reader's shards; one that waits in the shuffle buffer is not consumed."""
 
     def close(self) -> None:
         """End the iteration and drop the reads that are under way; closing again is allowed."""
@@ -150,7 +114,7 @@ class TarIterator(ResumableIterator[T, TarState]):
     def _check_not_empty(self) -> None:
         """Raise where a reader has shards and, from their beginning to their end, found no sample in any."""
         begun, count = self._state, len(self._share)
-        if self._allow_empty or begun.rest or begun.shards.stages or begun.shards.consumed or not count:
+        if self._source.allow_empty or begun.rest or begun.shards.stages or begun.shards.consumed or not count:
             return
         first = self._source.uri(next(iter(self._share.positions(0))))
         extensions = list(self._settings.extensions or ["jpg"])
