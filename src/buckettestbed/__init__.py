@@ -3,10 +3,10 @@
 It shares no code with the rest.
 """
 
-from buckettestbed.admin.log import LoggedRequest
 from buckettestbed.auth.credentials import AccessKey, Credentials
 from buckettestbed.faults.rules import FaultError
 from buckettestbed.launch import RunningTestbed, TestbedError, launch_testbed
+from buckettestbed.serving.log import LoggedRequest
 
 __all__ = [
     "AccessKey",

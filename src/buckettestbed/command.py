@@ -12,18 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from buckettestbed.admin.route import ADMIN_PATH
+from buckettestbed.admin.route import Admin
 from buckettestbed.auth.demand import demand_of_gcs, demand_of_s3
 from buckettestbed.auth.gcs import TOKEN_PATH
 from buckettestbed.auth.throwaway import TOKEN_LIFETIME_LIMIT_S, ThrowAwayCredentials
-from buckettestbed.faults.presets import load_faults
 from buckettestbed.faults.rules import FaultError
 from buckettestbed.gcs.service import GcsService
 from buckettestbed.model.directory import DirectoryError, DirectoryHolder
 from buckettestbed.model.memory import MemoryHolder
 from buckettestbed.model.objects import Buckets, InvalidBucketNameError
 from buckettestbed.network.model import NetworkModelError
-from buckettestbed.network.presets import load_network
+from buckettestbed.presets import load_faults, load_network
 from buckettestbed.rest.call import PART_MINIMUM_BYTES
 from buckettestbed.s3.service import S3Service
 from buckettestbed.serving.application import Application
@@ -32,6 +31,9 @@ from buckettestbed.serving.server import listen, serve
 from buckettestbed.serving.tls import ThrowAwayAuthority
 
 __all__ = ["main"]
+
+_ADMIN_HOST = "127.0.0.1"
+"""The admin route's, whatever `--host` is."""
 
 
 class _UsageError(Exception):
@@ -55,9 +57,12 @@ def _parser() -> _Parser:
     parser.add_argument("--port", type=int, default=0, help="port that S3 is served on; 0 for a free one")
     parser.add_argument("--gcs-port", type=int, default=0, help="port that GCS is served on; 0 for a free one")
     parser.add_argument(
+        "--admin-port", type=int, default=0, help="port of 127.0.0.1 that the admin route is on; 0 for a free one"
+    )
+    parser.add_argument(
         "--allow-remote",
         action="store_true",
-        help="let --host be reachable from other machines; the admin route is open to them even with --require-auth",
+        help="let --host be reachable from other machines; the admin route is not",
     )
     parser.add_argument(
         "--bucket", action="append", default=[], metavar="NAME", help="bucket to make if it is not there; repeatable"
@@ -120,7 +125,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     _check_host(options.host, allow_remote=options.allow_remote)
     _check_auth(options)
-    for name, port in (("--port", options.port), ("--gcs-port", options.gcs_port)):
+    for name, port in (
+        ("--port", options.port),
+        ("--gcs-port", options.gcs_port),
+        ("--admin-port", options.admin_port),
+    ):
         if not 0 <= port <= 65535:
             raise _UsageError(f"{name} {port} is not a port; expected 0 to 65535")
     if not 0 <= options.minimum_part_bytes <= PART_MINIMUM_BYTES:
@@ -141,6 +150,7 @@ def _run(options: argparse.Namespace) -> int:
         raise _UsageError(f"--faults: {error}") from None
     buckets = _buckets(options)
     s3_listener, gcs_listener = (_listener(options.host, port) for port in (options.port, options.gcs_port))
+    admin_listener = _listener(_ADMIN_HOST, options.admin_port)
     base_hosts = ("localhost", options.host.lower())
     s3 = S3Service(buckets, base_hosts=base_hosts, minimum_part_bytes=options.minimum_part_bytes)
     gcs = GcsService(buckets, base_hosts=base_hosts, minimum_part_bytes=options.minimum_part_bytes)
@@ -163,14 +173,19 @@ def _run(options: argparse.Namespace) -> int:
         announced = {
             "s3_endpoint": _endpoint(options, s3_listener),
             "gcs_endpoint": _endpoint(options, gcs_listener),
-            "admin": _endpoint(options, s3_listener) + ADMIN_PATH,
+            "admin": f"http://{_ADMIN_HOST}:{_port(admin_listener)}",
             "ca_certificate": str(authority.ca_certificate) if authority else None,
             "credentials": str(credentials.folder) if credentials else None,
             "pid": os.getpid(),
         }
+        application = Application(
+            buckets, dialects=dialects, network=model, faults=faults, log_requests=options.log_requests
+        )
         serve(
-            Application(buckets, dialects=dialects, network=model, faults=faults, log_requests=options.log_requests),
+            application,
             [s3_listener, gcs_listener],
+            admin=Admin(application),
+            admin_listener=admin_listener,
             ready=lambda: print(json.dumps(announced), flush=True),  # noqa: T201 - the command's result.
             certificate=str(authority.certificate) if authority else None,
             key=str(authority.key) if authority else None,

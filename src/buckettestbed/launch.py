@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import select
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -17,10 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
-from buckettestbed.admin.log import LoggedRequest
 from buckettestbed.auth.credentials import Credentials
-from buckettestbed.faults.presets import Faults, load_faults
-from buckettestbed.network.presets import load_network
+from buckettestbed.presets import Faults, load_faults, load_network
+from buckettestbed.serving.log import LoggedRequest
 
 __all__ = ["RunningTestbed", "TestbedError", "launch_testbed"]
 
@@ -134,13 +132,10 @@ class RunningTestbed:
 
     def _ask(self, method: str, name: str, body: bytes | None = None) -> object:
         url = f"{self.admin}/{name}"
-        request = urllib.request.Request(url, data=body, method=method)  # noqa: S310 - http(s), our own server's address.
-        context = ssl.create_default_context(cafile=str(self.ca_certificate)) if self.ca_certificate else None
-        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]  # Loopback needs no proxy.
-        if context is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=context))
+        request = urllib.request.Request(url, data=body, method=method)  # noqa: S310 - our own server's address.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # Loopback needs no proxy.
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=30) as answer:
+            with opener.open(request, timeout=30) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             raise TestbedError(

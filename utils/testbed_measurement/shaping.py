@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from buckettestbed.network.latency import FirstByte
 from buckettestbed.network.model import NetworkModel
-from buckettestbed.network.presets import load_network
+from buckettestbed.presets import load_network
 from testbed_measurement.load import Load, Outcome
 from testbed_measurement.session import (
     BUCKET,

@@ -1,113 +1,110 @@
-"""The admin route: what is counted and logged, and what shapes and strikes requests, at run time. Under a path that no
-bucket's name can begin."""
+"""The admin route: what is counted and logged, and what shapes and strikes requests, at run time.
+
+An ASGI application of its own, for a port of loopback: other machines never reach it, whatever they may read and write.
+"""
 
 import json
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
 
-from buckettestbed.admin.counters import Counters
-from buckettestbed.admin.log import RequestLog
 from buckettestbed.admin.seeding import seed_objects
 from buckettestbed.admin.uploads import open_uploads
-from buckettestbed.faults.plan import FaultPlan, FaultSet
-from buckettestbed.model.objects import Buckets
+from buckettestbed.faults.plan import FaultSet
 from buckettestbed.network.model import NetworkModel, NetworkModelError
-from buckettestbed.serving.messages import BodyTooLargeError, Request, Response, parse_query
+from buckettestbed.serving.application import Application
+from buckettestbed.serving.messages import Body, BodyTooLargeError, DisconnectedError, parse_query
+from buckettestbed.serving.receiving import AsgiReceive, BodyReceiver
+from buckettestbed.serving.sending import AsgiSend
 
-__all__ = ["ADMIN_PATH", "Admin", "Administered"]
-
-ADMIN_PATH = "/_testbed"
-"""S3 allows no underscore in a bucket's name."""
+__all__ = ["Admin"]
 
 _BODY_LIMIT_BYTES = 64 << 10
 
 _OBJECTS_LIMIT_BYTES = 64 << 20
 """*Source*: ours; some 50,000 of the longest keys, which is a second's work."""
 
+_HOSTS = ("127.0.0.1", "localhost")
+"""Names by which a client of this machine asks for it. A page in a browser has another one, that of its own site, even
+where DNS says that it is this address."""
 
-class Administered(Protocol):
-    """What the route shows and sets: the application."""
-
-    counters: Counters
-    buckets: Buckets
-    log: RequestLog | None
-
-    @property
-    def network_model(self) -> NetworkModel:
-        """The network model's fields."""
-
-    @property
-    def faults(self) -> FaultPlan:
-        """What goes wrong."""
-
-    def set_network(self, model: NetworkModel) -> None:
-        """Shapes requests that begin from now on by another model."""
-
-    def set_faults(self, faults: FaultSet) -> None:
-        """Draws faults for requests that begin from now on by other rules."""
+_Answer = tuple[int, object]
 
 
 class Admin:
-    """Answers requests under `/_testbed/`: they are neither counted, logged, shaped nor struck.
+    """Answers requests that are neither counted, logged, shaped nor struck.
 
-    - `GET /_testbed/counts`: the counts, as `Counters.snapshot` has them.
-    - `GET`, `PUT /_testbed/network`: the network model; PUT replaces it by a JSON mapping.
-    - `GET`, `PUT /_testbed/faults`: the rules, with how many requests each matched and struck; PUT replaces them by
-      JSON, a mapping of seed and rules or a list of rules, and starts their draws and counts again.
-    - `GET /_testbed/requests?after=0`: the log above a number, as `RequestLog.page` has it.
-    - `GET /_testbed/uploads`: uploads that are open, as `open_uploads` has them.
-    - `GET /_testbed/snapshot`: counts, network, faults, uploads, and the state of the log, at one moment.
-    - `GET /_testbed/objects`: how many objects each bucket has.
-    - `POST /_testbed/objects`: puts objects into a bucket, as `seed_objects` has it, and answers how many.
-    - `POST /_testbed/reset`: the counts as they were; then they start again, and the log is empty.
+    - `GET /counts`: the counts, as `Counters.snapshot` has them.
+    - `GET`, `PUT /network`: the network model; PUT replaces it by a JSON mapping.
+    - `GET`, `PUT /faults`: the rules, with how many requests each matched and struck; PUT replaces them by JSON, a
+      mapping of seed and rules or a list of rules, and starts their draws and counts again.
+    - `GET /requests?after=0`: the log above a number, as `RequestLog.page` has it.
+    - `GET /uploads`: uploads that are open, as `open_uploads` has them.
+    - `GET /snapshot`: counts, network, faults, uploads, and the state of the log, at one moment.
+    - `GET /objects`: how many objects each bucket has.
+    - `POST /objects`: puts objects into a bucket, as `seed_objects` has it, and answers how many.
+    - `POST /reset`: the counts as they were; then they start again, and the log is empty.
 
     What PUT sets is for requests that begin later. A wrong path is answered 404, another method 405, a wrong body 400
-    with the reason; the log, where the testbed keeps none, 409.
+    with the reason; the log, where the testbed keeps none, 409; a request that a page in a browser sent, 403.
     """
 
-    def __init__(self, administered: Administered) -> None:
-        self._of = administered
+    def __init__(self, application: Application) -> None:
+        self._of = application
         self._shown: dict[str, Callable[[], object]] = {
-            "counts": administered.counters.snapshot,
-            "network": lambda: administered.network_model.to_mapping(),
-            "faults": lambda: administered.faults.snapshot(),
-            "uploads": lambda: open_uploads(administered.buckets),
-            "objects": lambda: {bucket.name: len(bucket.objects) for bucket in administered.buckets},
+            "counts": application.counters.snapshot,
+            "network": lambda: application.network_model.to_mapping(),
+            "faults": lambda: application.faults.snapshot(),
+            "uploads": lambda: open_uploads(application.buckets),
+            "objects": lambda: {bucket.name: len(bucket.objects) for bucket in application.buckets},
             "snapshot": self._snapshot,
         }
         self._set: dict[str, Callable[[object], None]] = {
             "network": self._set_network,
-            "faults": lambda value: administered.set_faults(FaultSet.from_value(value)),
+            "faults": lambda value: application.set_faults(FaultSet.from_value(value)),
         }
 
-    async def answer(self, request: Request) -> Response:
-        """Returns the answer."""
-        name = request.raw_path.decode("latin-1").removeprefix(ADMIN_PATH + "/")
-        if request.method == "GET" and name in self._shown:
-            return _json(200, self._shown[name]())
-        if request.method == "GET" and name == "requests":
-            return self._requests(request)
-        if request.method == "PUT" and name in self._set:
-            return await self._replace(request, name)
-        if request.method == "POST" and name == "reset":
-            return _json(200, self._reset())
-        if request.method == "POST" and name == "objects":
-            return await self._seed(request)
+    async def __call__(self, scope: MutableMapping[str, Any], receive: AsgiReceive, send: AsgiSend) -> None:
+        """Answers one request, in JSON."""
+        try:
+            status, value = await self._answer(scope, Body(BodyReceiver(receive)))
+        except DisconnectedError:
+            return
+        body = json.dumps(value).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Mapping[str, Any], body: Body) -> _Answer:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if host.partition(":")[0].lower() not in _HOSTS or b"origin" in headers:
+            return _error(403, f"asked as {host!r}; only programs of this machine may, as {' or '.join(_HOSTS)}")
+        method, name = scope["method"], scope["path"].removeprefix("/")
+        if method == "GET" and name in self._shown:
+            return 200, self._shown[name]()
+        if method == "GET" and name == "requests":
+            return self._requests(scope["query_string"])
+        if method == "PUT" and name in self._set:
+            return await self._replace(body, name)
+        if method == "POST" and name == "reset":
+            return 200, self._reset()
+        if method == "POST" and name == "objects":
+            return await self._seed(body)
         known = [*self._shown, "requests", "reset"]
         if name in known:
-            return _error(405, f"{request.method} is not allowed on {name}")
+            return _error(405, f"{method} is not allowed on {name}")
         return _error(404, f"there is no {name!r}; there are {', '.join(known)}")
 
-    async def _replace(self, request: Request, name: str) -> Response:
+    async def _replace(self, body: Body, name: str) -> _Answer:
         try:
-            self._set[name](json.loads(await request.body.read(_BODY_LIMIT_BYTES)))
+            self._set[name](json.loads(await body.read(_BODY_LIMIT_BYTES)))
         except (BodyTooLargeError, ValueError) as error:
             return _error(400, f"{name}: {error}")
-        return _json(200, self._shown[name]())
+        return 200, self._shown[name]()
 
-    async def _seed(self, request: Request) -> Response:
+    async def _seed(self, body: Body) -> _Answer:
         try:
-            return _json(200, await seed_objects(self._of.buckets, await request.body.read(_OBJECTS_LIMIT_BYTES)))
+            return 200, await seed_objects(self._of.buckets, await body.read(_OBJECTS_LIMIT_BYTES))
         except (BodyTooLargeError, ValueError) as error:
             return _error(400, f"objects: {error}")
 
@@ -116,16 +113,16 @@ class Admin:
             raise NetworkModelError(f"the body holds {type(value).__name__}; expected a mapping")
         self._of.set_network(NetworkModel.from_mapping(value))
 
-    def _requests(self, request: Request) -> Response:
+    def _requests(self, query: bytes) -> _Answer:
         if self._of.log is None:
             return _error(409, "the testbed keeps no log of requests; start it with --log-requests")
         try:
-            after = parse_query(request.raw_query).get("after", "0")
+            after = parse_query(query).get("after", "0")
         except ValueError:
             after = ""
         if not after.isascii() or not after.isdecimal() or len(after) > 18:
             return _error(400, f"after is {after!r}; expected the number of a request, or 0")
-        return _json(200, self._of.log.page(int(after)))
+        return 200, self._of.log.page(int(after))
 
     def _reset(self) -> object:
         counts = self._of.counters.snapshot()
@@ -139,9 +136,5 @@ class Admin:
         return {**shown, "log": None if self._of.log is None else self._of.log.state()}
 
 
-def _error(status: int, text: str) -> Response:
-    return _json(status, {"error": text})
-
-
-def _json(status: int, value: object) -> Response:
-    return Response(status=status, headers=[(b"content-type", b"application/json")], body=json.dumps(value).encode())
+def _error(status: int, text: str) -> _Answer:
+    return status, {"error": text}

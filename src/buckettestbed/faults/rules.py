@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, get_args
 
-from buckettestbed.faults.operations import LISTINGS, OPERATIONS, READS, WRITE_METHODS
+from buckettestbed.operations.names import LISTINGS, OPERATIONS, READS, WRITE_METHODS
 
 __all__ = ["FaultError", "FaultKind", "FaultRule"]
 

@@ -4,15 +4,15 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from buckettestbed.model.objects import Buckets, ModelError
+from buckettestbed.operations.routes import UNKNOWN
+from buckettestbed.operations.s3 import ROUTES
 from buckettestbed.rest.addressing import address
 from buckettestbed.rest.call import PART_MINIMUM_BYTES
 from buckettestbed.rest.errors import RestError
-from buckettestbed.rest.unknown import UNKNOWN
 from buckettestbed.s3 import buckets, listing, reading, uploads, writing
 from buckettestbed.s3.call import S3Call
 from buckettestbed.s3.completed import CompletedUploads
 from buckettestbed.s3.errors import S3Error, from_model, from_rest
-from buckettestbed.s3.operations import ROUTES
 from buckettestbed.s3.plain import PlainGets
 from buckettestbed.serving.dialect import Operation, PlainGet
 from buckettestbed.serving.messages import DisconnectedError, Request, Response

@@ -1,21 +1,20 @@
-"""The ASGI application: admin route or dialect, counted, logged, shaped by the network model, struck by faults."""
+"""The ASGI application: requests to a dialect, counted, logged, shaped by the network model, struck by faults."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, MutableMapping
 from itertools import count
 from typing import Any
 
-from buckettestbed.admin.counters import Counters
-from buckettestbed.admin.log import LogEntry, RequestLog
-from buckettestbed.admin.route import ADMIN_PATH, Admin
 from buckettestbed.faults.plan import Fault, FaultPlan, FaultSet
 from buckettestbed.model.objects import Buckets
 from buckettestbed.network.deadlines import Deadlines
 from buckettestbed.network.model import NetworkModel
 from buckettestbed.network.shaping import Network
 from buckettestbed.serving.connection import Connection
+from buckettestbed.serving.counters import Counters
 from buckettestbed.serving.dialect import Dialect, Operation, PlainGet
 from buckettestbed.serving.exchange import FAULT, Exchange
+from buckettestbed.serving.log import LogEntry, RequestLog
 from buckettestbed.serving.receiving import AsgiReceive
 from buckettestbed.serving.sending import AsgiSend
 
@@ -55,7 +54,6 @@ class Application:
         self._default_dialect = next(iter(dialects.values()))
         self._faults: FaultPlan | None = None
         self.set_faults(faults or FaultSet())
-        self._admin = Admin(self)
         self._request_ids = count(1)
         self._connection_numbers = count(1)
 
@@ -172,11 +170,7 @@ class Application:
         """Serves one request, or the server's start and end."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
-        elif scope["type"] != "http":
-            return
-        elif scope["raw_path"].startswith(ADMIN_PATH.encode() + b"/"):
-            await Exchange(self, scope, receive, send).serve_admin(self._admin)
-        else:
+        elif scope["type"] == "http":
             await Exchange(self, scope, receive, send).serve()
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:

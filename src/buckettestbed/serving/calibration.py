@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from buckettestbed.model.memory import MemoryContent, MemoryHolder
 from buckettestbed.model.objects import Buckets
 from buckettestbed.network.model import NetworkModel
-from buckettestbed.rest.unknown import UNKNOWN
+from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.serving.application import Application
 from buckettestbed.serving.dialect import Operation, PlainGet
 from buckettestbed.serving.messages import ContentSlice, Request, Response

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from buckettestbed.admin.log import LogEntry
 from buckettestbed.network.shaping import Network, Transfer
+from buckettestbed.serving.log import LogEntry
 from buckettestbed.serving.messages import ContentSlice
 
 __all__ = ["DirectResponse", "Wire"]

@@ -1,19 +1,19 @@
-"""One request through ASGI: taken in, answered by the admin route or a dialect, sent, and seen to its end."""
+"""One request through ASGI: taken in, answered by a dialect, sent, and seen to its end."""
 
 import logging
 from collections.abc import MutableMapping
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from typing import Any, Protocol
 
-from buckettestbed.admin.counters import Counters
-from buckettestbed.admin.log import LogEntry, Outcome, RequestLog
 from buckettestbed.faults.listing import continues
 from buckettestbed.faults.plan import Fault
 from buckettestbed.model.contents import ContentGoneError, Reader
 from buckettestbed.network.shaping import Network
-from buckettestbed.rest.unknown import UNKNOWN
+from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.serving.connection import Connection
+from buckettestbed.serving.counters import Counters
 from buckettestbed.serving.dialect import Dialect, Operation
+from buckettestbed.serving.log import LogEntry, Outcome, RequestLog
 from buckettestbed.serving.messages import Body, CutError, DisconnectedError, Request, Response, parse_query
 from buckettestbed.serving.receiving import AsgiReceive, BodyReceiver, body_length_bytes, drain
 from buckettestbed.serving.sending import AsgiSend, Outgoing
@@ -56,13 +56,6 @@ class Served(Protocol):
         """Returns whether the network model's request rates let the request through, and counts it if so."""
 
 
-class Answers(Protocol):
-    """What answers the admin route."""
-
-    async def answer(self, request: Request) -> Response:
-        """Returns the answer."""
-
-
 class Exchange:
     """One request and its answer.
 
@@ -81,14 +74,6 @@ class Exchange:
         self._connection: Connection = scope[CONNECTION]
         self._dialect = served.dialect(scope.get("server"))
         self._entry: LogEntry | None = None
-
-    async def serve_admin(self, admin: Answers) -> None:
-        """Answers a request to the admin route: neither counted, logged, shaped nor struck."""
-        request = self._request(BodyReceiver(self._receive))
-        with suppress(DisconnectedError):
-            response = await admin.answer(request)
-            closes = not await drain(request.body, request.headers)
-            await self._outgoing(response, None).deliver(closes=closes)
 
     async def serve(self) -> None:
         """Answers a request to the dialect, whatever becomes of it."""
@@ -140,9 +125,17 @@ class Exchange:
                 await before_first_byte(request.fault, self._receive)
             if response.status >= 400:
                 counters.errors[response.status] += 1
-            await self._outgoing(response, reader, counters).deliver(
-                closes=closes, network=network, fault=request.fault
+            outgoing = Outgoing(
+                response,
+                reader,
+                connection=self._connection,
+                receive=self._receive,
+                send=self._send,
+                secure=request.scheme == "https",
+                counters=counters,
+                entry=entry,
             )
+            await outgoing.deliver(closes=closes, network=network, fault=request.fault)
 
     def _identify(self, request: Request) -> Operation:
         """Returns what a request asks for, having decoded its query and drawn what strikes it."""
@@ -205,18 +198,6 @@ class Exchange:
             body=Body(receiver, length_bytes=body_length_bytes(headers)),
             id=self._served.request_id(),
             scheme=scope.get("scheme", "http"),
-        )
-
-    def _outgoing(self, response: Response, reader: Reader | None, counters: Counters | None = None) -> Outgoing:
-        return Outgoing(
-            response,
-            reader,
-            connection=self._connection,
-            receive=self._receive,
-            send=self._send,
-            secure=self._scope.get("scheme") == "https",
-            counters=counters,
-            entry=self._entry,
         )
 
 

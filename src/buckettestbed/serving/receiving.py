@@ -4,8 +4,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from buckettestbed.admin.counters import Counters
 from buckettestbed.network.shaping import Transfer
+from buckettestbed.serving.counters import Counters
 from buckettestbed.serving.messages import Body, CutError, DisconnectedError
 
 __all__ = ["AsgiReceive", "BodyReceiver", "body_length_bytes", "client_gone", "drain"]

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import nullcontext
 from typing import Any
 
-from buckettestbed.admin.counters import Counters
-from buckettestbed.admin.log import LogEntry
 from buckettestbed.faults.drip import Drip
 from buckettestbed.faults.plan import Fault
 from buckettestbed.model.contents import Reader
 from buckettestbed.network.shaping import Network, Transfer
 from buckettestbed.serving.connection import Connection
+from buckettestbed.serving.counters import Counters
+from buckettestbed.serving.log import LogEntry
 from buckettestbed.serving.messages import TLS_WRITE_BYTES, DisconnectedError, Response
 from buckettestbed.serving.receiving import AsgiReceive
 from buckettestbed.serving.striking import corrupted, place_inside_body, strike_inside_body
@@ -31,7 +31,7 @@ class Outgoing:
         receive: ASGI's; tells when the client has gone.
         send: ASGI's.
         secure: whether the connection is TLS.
-        counters: where its bytes are counted, or None for what is not counted.
+        counters: where its bytes are counted.
         entry: of the log, or None.
     """
 
@@ -44,8 +44,8 @@ class Outgoing:
         receive: AsgiReceive,
         send: AsgiSend,
         secure: bool,
-        counters: Counters | None = None,
-        entry: LogEntry | None = None,
+        counters: Counters,
+        entry: LogEntry | None,
     ) -> None:
         self._response = response
         self._reader = reader
@@ -56,7 +56,7 @@ class Outgoing:
         self._counters = counters
         self._entry = entry
 
-    async def deliver(self, *, closes: bool, network: Network | None = None, fault: Fault | None = None) -> None:
+    async def deliver(self, *, closes: bool, network: Network | None, fault: Fault | None) -> None:
         """Sends all of the answer.
 
         Raises CutError where the fault ends it, DisconnectedError where the client went away before it was handed over.
@@ -131,7 +131,6 @@ class Outgoing:
         return self._reader.read(body.start + start, body.start + stop)
 
     def _count(self, size_bytes: int) -> None:
-        if self._counters is not None:
-            self._counters.bytes_out += size_bytes
+        self._counters.bytes_out += size_bytes
         if self._entry is not None:
             self._entry.bytes_out += size_bytes

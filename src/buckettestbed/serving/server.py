@@ -6,14 +6,19 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from buckettestbed.serving.application import Application
 from buckettestbed.serving.calibration import round_trip_s
 from buckettestbed.serving.protocol import TestbedProtocol
+from buckettestbed.serving.receiving import AsgiReceive
+from buckettestbed.serving.sending import AsgiSend
 
 __all__ = ["listen", "serve"]
 
@@ -44,10 +49,19 @@ class _Server(uvicorn.Server):
     """uvicorn's server, which ends without raising the signal again, reports readiness, and can end with its parent."""
 
     def __init__(
-        self, config: uvicorn.Config, application: Application, *, ready: Callable[[], None], with_parent: bool
+        self,
+        config: uvicorn.Config,
+        application: Application,
+        admin: uvicorn.Config,
+        admin_listener: socket.socket,
+        *,
+        ready: Callable[[], None],
+        with_parent: bool,
     ) -> None:
         super().__init__(config)
         self._application = application
+        self._admin = admin
+        self._admin_listener = admin_listener
         self._ready = ready
         self._parent = os.getppid() if with_parent else None
 
@@ -70,9 +84,13 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to serve, and says so."""
         await super().startup(sockets)
+        self._admin.load()
+        protocol = partial(HttpToolsProtocol, config=self._admin, server_state=self.server_state, app_state={})
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_server(protocol, sock=self._admin_listener))
         self._application.set_round_trip(await round_trip_s(self.config.ssl))
         if self._parent is not None:
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._standard_input)
+            loop.add_reader(sys.stdin.fileno(), self._standard_input)
         self._ready()
 
     def _standard_input(self) -> None:
@@ -91,6 +109,8 @@ def serve(
     application: Application,
     listeners: Sequence[socket.socket],
     *,
+    admin: Callable[[MutableMapping[str, Any], AsgiReceive, AsgiSend], Awaitable[None]],
+    admin_listener: socket.socket,
     ready: Callable[[], None],
     certificate: str | None = None,
     key: str | None = None,
@@ -101,26 +121,32 @@ def serve(
     Args:
         application: what to serve; closed at the end.
         listeners: listening sockets, one a dialect; closed at the end.
+        admin: the admin route, an ASGI application; served without TLS.
+        admin_listener: its listening socket; closed at the end.
         ready: called once requests are answered.
         certificate: PEM file of the server's certificate chain, for TLS.
         key: PEM file of its key.
         with_parent: end when standard input ends or the parent process changes.
     """
-    config = uvicorn.Config(
-        application,
-        http=TestbedProtocol,
-        loop="uvloop",
+    common = partial(
+        uvicorn.Config,
         ws="none",
-        lifespan="on",
         interface="asgi3",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE_S,
+    )
+    config = common(
+        application,
+        http=TestbedProtocol,
+        loop="uvloop",
+        lifespan="on",
         timeout_graceful_shutdown=_SHUTDOWN_S,
         backlog=1024,
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    _Server(config, application, ready=ready, with_parent=with_parent).run(sockets=list(listeners))
+    server = _Server(config, application, common(admin), admin_listener, ready=ready, with_parent=with_parent)
+    server.run(sockets=list(listeners))

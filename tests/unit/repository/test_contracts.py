@@ -11,16 +11,20 @@ from pathlib import Path
 import bucketbench
 
 ROOT = Path(__file__).resolve().parents[3]
-CONTRACTS = {
-    contract["name"]: contract
-    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-}
+IMPORTLINTER = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+CONTRACTS = {contract["name"]: contract for contract in IMPORTLINTER["contracts"]}
 PARTS = {f"bucketbench.{module.name}" for module in pkgutil.iter_modules(bucketbench.__path__)}
 
 
 def test_the_harness_contract_covers_every_part_but_adapters_and_datagen() -> None:
     contract = CONTRACTS["the harness reaches torchbucket only from its adapters and the data generator"]
     assert PARTS - {"bucketbench.clients", "bucketbench.datagen", "buckettestbed"} == set(contract["source_modules"])
+
+
+def test_the_contract_on_circles_covers_every_package() -> None:
+    packages = {found.parent.name for found in (ROOT / "src").glob("*/__init__.py")}
+    assert {"torchbucket", "bucketbench", "buckettestbed"} <= packages == set(IMPORTLINTER["root_packages"])
+    assert CONTRACTS["no module imports itself by way of others"].keys() == {"name", "type"}  # and nothing is ignored
 
 
 def test_the_contract_on_circles_sees_imports_in_functions_and_for_types(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from xml.etree import ElementTree
 
+from buckettestbed.admin.route import Admin
 from buckettestbed.faults.plan import FaultSet
 from buckettestbed.gcs.service import GcsService
 from buckettestbed.model.memory import MemoryHolder
@@ -19,7 +20,7 @@ from buckettestbed.serving.application import Application
 from buckettestbed.serving.dialect import Dialect
 from buckettestbed.serving.exchange import CONNECTION
 
-S3_PORT, GCS_PORT = 9000, 9001
+S3_PORT, GCS_PORT, ADMIN_PORT = 9000, 9001, 9002
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,7 @@ class Driver:
             faults=FaultSet.from_value(faults),
             log_requests=log_requests,
         )
+        self.admin = Admin(self.application)
 
     def set_faults(self, *rules: dict[str, object], seed: int = 0) -> None:
         """Replaces the faults by these rules."""
@@ -99,7 +101,7 @@ class Driver:
         port: int = S3_PORT,
         leaves: bool = False,
     ) -> Answer:
-        """Sends one request, to S3 or to GCS by the port; a body that is not bytes arrives in the pieces given.
+        """Sends one request, to S3, to GCS or to the admin route by the port; a body of pieces arrives in them.
 
         A client that `leaves` goes away as soon as its request is sent.
         """
@@ -109,6 +111,7 @@ class Driver:
             "type": "http",
             "server": ("127.0.0.1", port),
             "method": method,
+            "path": unquote(path),
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
@@ -133,13 +136,17 @@ class Driver:
         async def send(message: Any) -> None:
             sent.append(message)
 
-        await self.application(scope, receive, send)
+        await (self.admin if scope["server"][1] == ADMIN_PORT else self.application)(scope, receive, send)
         if not sent:
             return Answer(status=0, headers={}, body=b"", ending=connection.ending)
         start, *rest = sent
         headers = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
         body = b"".join(bytes(part["body"]) for part in rest)
         return Answer(status=start["status"], headers=headers, body=body, ending=connection.ending)
+
+    def ask_admin(self, method: str, name: str, query: str = "", *, body: bytes = b"") -> Answer:
+        """Sends one request to the admin route."""
+        return self.ask(method, f"/{name}", query, body=body, port=ADMIN_PORT)
 
     def put(self, key: str, body: bytes = b"", **headers: str) -> Answer:
         """Stores an object in `data`."""

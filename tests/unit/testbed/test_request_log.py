@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from asgi_driver import GCS_PORT, Driver
 
-from buckettestbed.admin.log import PAGE_LIMIT, LogEntry, LoggedRequest, RequestLog
+from buckettestbed.serving.log import PAGE_LIMIT, LogEntry, LoggedRequest, RequestLog
 
 
 def logged(driver: Driver, query: str = "") -> list[LoggedRequest]:
-    page = json.loads(driver.ask("GET", "/_testbed/requests", query).body)
+    page = json.loads(driver.ask_admin("GET", "requests", query).body)
     return [LoggedRequest.from_mapping(found) for found in page["requests"]]
 
 
@@ -26,7 +26,7 @@ def test_each_request_is_logged_with_what_it_asked_and_got() -> None:
     driver.ask("GET", "/data", "list-type=2&prefix=a")
     driver.ask("HEAD", "/data/a%20b", port=GCS_PORT)
     driver.ask("GET", "/data/a", "prefix=%ff")
-    driver.ask("GET", "/_testbed/counts")
+    driver.ask_admin("GET", "counts")
     put, ranged, missing, listing, head, malformed = logged(driver)
     assert [found.number for found in (put, ranged, missing, listing, head, malformed)] == [1, 2, 3, 4, 5, 6]
     assert (put.operation, put.method, put.dialect, put.bucket, put.key) == ("put_object", "PUT", "s3", "data", "a b")
@@ -90,13 +90,13 @@ def test_the_ring_drops_the_oldest_and_says_so() -> None:
     driver = Driver(log_requests=3)
     for number in range(5):
         driver.put(f"k{number}")
-    page = json.loads(driver.ask("GET", "/_testbed/requests").body)
+    page = json.loads(driver.ask_admin("GET", "requests").body)
     assert ([found["number"] for found in page["requests"]], page["dropped"], page["more"]) == ([3, 4, 5], 2, False)
-    page = json.loads(driver.ask("GET", "/_testbed/requests", "after=4").body)
+    page = json.loads(driver.ask_admin("GET", "requests", "after=4").body)
     assert ([found["key"] for found in page["requests"]], page["dropped"]) == (["k4"], 0)
-    assert json.loads(driver.ask("GET", "/_testbed/requests", "after=9").body)["requests"] == []
-    assert json.loads(driver.ask("GET", "/_testbed/snapshot").body)["log"] == {"limit": 3, "last": 5, "dropped": 2}
-    driver.ask("POST", "/_testbed/reset")
+    assert json.loads(driver.ask_admin("GET", "requests", "after=9").body)["requests"] == []
+    assert json.loads(driver.ask_admin("GET", "snapshot").body)["log"] == {"limit": 3, "last": 5, "dropped": 2}
+    driver.ask_admin("POST", "reset")
     assert logged(driver) == []
     driver.put("again")
     assert logged(driver)[0].number == 1
@@ -114,13 +114,13 @@ def test_a_page_is_bounded() -> None:
 
 @pytest.mark.parametrize("after", ["x", "-1", "%ff", "1e3", "9" * 30])
 def test_a_wrong_number_is_refused(after: str) -> None:
-    answer = Driver(log_requests=1).ask("GET", "/_testbed/requests", f"after={after}")
+    answer = Driver(log_requests=1).ask_admin("GET", "requests", f"after={after}")
     assert answer.status == 400
     assert "expected the number of a request" in json.loads(answer.body)["error"]
 
 
 def test_without_a_log_the_route_says_how_to_get_one() -> None:
-    answer = Driver().ask("GET", "/_testbed/requests")
+    answer = Driver().ask_admin("GET", "requests")
     assert (answer.status, json.loads(answer.body)) == (
         409,
         {"error": "the testbed keeps no log of requests; start it with --log-requests"},
@@ -131,7 +131,7 @@ def test_the_snapshot_has_all_of_one_moment_open_uploads_of_each_kind_included()
     driver = Driver(faults=[{"kind": "reset", "key": "never"}])
     driver.ask("POST", "/data/parts", "uploads")
     driver.ask("POST", "/upload/storage/v1/b/data/o", "uploadType=resumable&name=session", body=b"{}", port=GCS_PORT)
-    shown = json.loads(driver.ask("GET", "/_testbed/snapshot").body)
+    shown = json.loads(driver.ask_admin("GET", "snapshot").body)
     assert set(shown) == {"counts", "network", "faults", "uploads", "log"}
     assert shown["log"] is None
     assert shown["counts"]["requests"] == {"create_upload": 1, "start_session": 1}
@@ -153,4 +153,4 @@ def test_the_snapshot_has_all_of_one_moment_open_uploads_of_each_kind_included()
     ],
 )
 def test_other_requests_are_refused(method: str, name: str, status: int) -> None:
-    assert Driver().ask(method, f"/_testbed/{name}").status == status
+    assert Driver().ask_admin(method, f"{name}").status == status

@@ -362,15 +362,15 @@ def test_counts(driver: Driver) -> None:
     counts = driver.application.counters.snapshot()
     assert counts["requests"] == {"put_object": 1, "get_object": 2, "get_object_range": 1}
     assert (counts["errors"], counts["bytes_in"]) == ({"404": 1}, 3)
-    assert driver.ask("POST", "/_testbed/reset").status == 200
+    assert driver.ask_admin("POST", "reset").status == 200
     assert driver.application.counters.snapshot()["requests"] == {}
 
 
 def test_the_admin_route_refuses_what_it_does_not_know(driver: Driver) -> None:
-    assert driver.ask("GET", "/_testbed/none").status == 404
-    assert driver.ask("DELETE", "/_testbed/counts").status == 405
+    assert driver.ask_admin("GET", "none").status == 404
+    assert driver.ask_admin("DELETE", "counts").status == 405
     for body in (b"{", b"[]", b'{"first_byte_s": -1}', b'{"none": 1}'):
-        assert driver.ask("PUT", "/_testbed/network", body=body).status == 400, body
+        assert driver.ask_admin("PUT", "network", body=body).status == 400, body
 
 
 def test_storage_classes_are_kept_and_shown(driver: Driver) -> None:

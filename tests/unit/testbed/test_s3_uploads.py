@@ -110,7 +110,7 @@ def test_abort_frees_the_parts(driver: Driver) -> None:
     part(driver, upload, 1, b"x")
     assert driver.ask("DELETE", "/data/key", f"uploadId={upload}").status == 204
     assert driver.ask("DELETE", "/data/key", f"uploadId={upload}").code == "NoSuchUpload"
-    assert driver.ask("GET", "/_testbed/uploads").body == b"[]"
+    assert driver.ask_admin("GET", "uploads").body == b"[]"
 
 
 @pytest.mark.parametrize("number", ["0", "10001", "-1", "x", ""])

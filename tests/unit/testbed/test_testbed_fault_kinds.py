@@ -235,8 +235,8 @@ def test_what_struck_is_counted_and_shown_and_a_new_plan_begins_anew(driver: Dri
     driver.ask("GET", "/data/other")
     assert driver.application.counters.snapshot()["faults"] == {"error": 2}
     shown = {"kind": "error", "status": 500, "key": "k", "matched": 2, "struck": 2}
-    assert json.loads(driver.ask("GET", "/_testbed/faults").body) == {"seed": 0, "rules": [shown]}
-    answer = driver.ask("PUT", "/_testbed/faults", body=b'[{"kind": "reset", "nth": 2}]')
+    assert json.loads(driver.ask_admin("GET", "faults").body) == {"seed": 0, "rules": [shown]}
+    answer = driver.ask_admin("PUT", "faults", body=b'[{"kind": "reset", "nth": 2}]')
     assert json.loads(answer.body)["rules"] == [{"kind": "reset", "nth": 2, "matched": 0, "struck": 0}]
     assert driver.ask("GET", "/data/k").body == BODY
     assert driver.ask("GET", "/data/k").ending == "reset"
@@ -257,7 +257,7 @@ def test_a_wrong_body_is_refused_with_its_reason_and_changes_nothing(
     driver: Driver, path: str, body: bytes, words: list[str]
 ) -> None:
     driver.set_faults({"kind": "reset", "key": "other"})
-    answer = driver.ask("PUT", f"/_testbed/{path}", body=body)
+    answer = driver.ask_admin("PUT", f"{path}", body=body)
     assert answer.status == 400
     for word in words:
         assert word in json.loads(answer.body)["error"]

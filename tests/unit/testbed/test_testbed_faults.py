@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from buckettestbed.faults.operations import LISTINGS, OPERATIONS, READS
 from buckettestbed.faults.plan import Fault, FaultPlan, FaultSet
-from buckettestbed.faults.presets import load_faults
 from buckettestbed.faults.rules import FaultError, FaultRule
+from buckettestbed.operations.names import LISTINGS, OPERATIONS, READS
+from buckettestbed.presets import load_faults
 
 PRESETS = sorted((Path(__file__).resolve().parents[3] / "conf" / "faults").glob("*.yaml"))
 

@@ -16,8 +16,8 @@ from buckettestbed.network.deadlines import Handle
 from buckettestbed.network.health import Health
 from buckettestbed.network.latency import FirstByte
 from buckettestbed.network.model import NetworkModel, NetworkModelError
-from buckettestbed.network.presets import load_network, preset_names
 from buckettestbed.network.shaping import CATCH_UP_S, ServiceClock, Transfer
+from buckettestbed.presets import load_network, preset_names
 
 MIB = 1 << 20
 
@@ -217,8 +217,8 @@ def test_a_wrong_value_is_refused_by_name(fields: dict[str, object], told: str) 
 
 
 def test_every_preset_is_a_model_with_all_fields_commented() -> None:
-    assert {"none", "lan", "regional", "cross_region", "throttled"} <= set(preset_names())
-    for name in preset_names():
+    assert {"none", "lan", "regional", "cross_region", "throttled"} <= set(preset_names("network"))
+    for name in preset_names("network"):
         path = Path(__file__).parents[3] / "conf" / "network" / f"{name}.yaml"
         text = path.read_text(encoding="utf-8")
         assert set(yaml.safe_load(text)) == set(NetworkModel().to_mapping())

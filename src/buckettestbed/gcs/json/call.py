@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from buckettestbed.gcs.json.addresses import Address
 from buckettestbed.gcs.json.errors import JSON_HEADER, JsonError
 from buckettestbed.gcs.json.fields import Fields, parse_fields, select
 from buckettestbed.gcs.json.resources import object_resource
 from buckettestbed.gcs.preconditions import Preconditions
 from buckettestbed.model.objects import Bucket, Buckets, StoredObject
+from buckettestbed.operations.gcs_json import Address
 from buckettestbed.serving.messages import Request, Response
 
 __all__ = ["DOCUMENT_LIMIT_BYTES", "SOURCE_CONDITIONS", "Call", "endpoint_of", "parse_document"]

@@ -6,9 +6,9 @@ that does not hold, a missing object, an unusual parameter or header) is left to
 
 from collections.abc import Collection
 
-from buckettestbed.gcs.json.addresses import parse_path
 from buckettestbed.gcs.json.reading import media_head
 from buckettestbed.model.objects import Buckets, StoredObject
+from buckettestbed.operations.gcs_json import parse_path
 from buckettestbed.rest.plain import plain_answer
 from buckettestbed.serving.dialect import PlainGet
 

@@ -4,15 +4,14 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from buckettestbed.gcs.json import buckets, changing, listing, reading, uploads
-from buckettestbed.gcs.json.addresses import parse_path
 from buckettestbed.gcs.json.batch import answer_batch
 from buckettestbed.gcs.json.call import Call
 from buckettestbed.gcs.json.errors import JsonError, error_response, translated
-from buckettestbed.gcs.json.operations import is_download, operation_name
 from buckettestbed.gcs.json.plain import PlainDownloads
 from buckettestbed.gcs.json.sessions import Sessions
 from buckettestbed.model.objects import Buckets
-from buckettestbed.rest.unknown import UNKNOWN
+from buckettestbed.operations.gcs_json import is_download, operation_name, parse_path
+from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.serving.dialect import Operation, PlainGet
 from buckettestbed.serving.messages import DisconnectedError, Request, Response
 

@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from buckettestbed.gcs.xml import buckets, listing, reading, uploads, writing
 from buckettestbed.gcs.xml.errors import TRANSLATED, XmlApiError, error_response, translated
-from buckettestbed.gcs.xml.operations import ROUTES
 from buckettestbed.gcs.xml.plain import PlainGets
 from buckettestbed.model.objects import Buckets
+from buckettestbed.operations.gcs_xml import ROUTES
+from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.rest.addressing import address
 from buckettestbed.rest.call import PART_MINIMUM_BYTES, Call
 from buckettestbed.rest.errors import RestError
-from buckettestbed.rest.unknown import UNKNOWN
 from buckettestbed.serving.dialect import Operation, PlainGet
 from buckettestbed.serving.messages import DisconnectedError, Request, Response
 

@@ -1,12 +1,10 @@
 """Which operations the rules of faults speak of, by what they do."""
 
-from buckettestbed.gcs.json import operations as json_api
-from buckettestbed.gcs.xml import operations as xml_api
-from buckettestbed.s3 import operations as s3
+from buckettestbed.operations import gcs_json, gcs_xml, s3
 
 __all__ = ["LISTINGS", "OPERATIONS", "READS", "WRITE_METHODS"]
 
-OPERATIONS = s3.OPERATIONS | xml_api.OPERATIONS | json_api.OPERATIONS | {"token"}
+OPERATIONS = s3.OPERATIONS | gcs_xml.OPERATIONS | gcs_json.OPERATIONS | {"token"}
 """Every name that a dialect gives an operation, and that of the endpoint for access tokens."""
 
 LISTINGS = frozenset({"list_objects", "list_objects_v1", "list_objects_v2"})

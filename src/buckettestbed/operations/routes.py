@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from buckettestbed.rest.unknown import UNKNOWN
+__all__ = ["UNKNOWN", "Routes"]
 
-__all__ = ["Routes"]
+UNKNOWN = "unknown"
+"""Name of an operation that a dialect does not serve."""
 
 
 @dataclass(frozen=True, kw_only=True)

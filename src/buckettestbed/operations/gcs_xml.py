@@ -1,6 +1,6 @@
-"""Which S3 operation a request asks for."""
+"""Which operation of the XML API a request asks for."""
 
-from buckettestbed.rest.routes import Routes
+from buckettestbed.operations.routes import UNKNOWN, Routes
 
 __all__ = ["OPERATIONS", "ROUTES"]
 
@@ -10,52 +10,42 @@ ROUTES = Routes(
     object={"GET": "get_object", "HEAD": "head_object", "PUT": "put_object", "DELETE": "delete_object"},
     bucket_subresources={
         ("GET", "location"): "get_bucket_location",
+        ("GET", "storageClass"): "get_bucket_storage_class",
         ("GET", "versioning"): "get_bucket_versioning",
         ("GET", "uploads"): "list_uploads",
-        ("POST", "delete"): "delete_objects",
     },
     object_subresources={
         ("POST", "uploads"): "create_upload",
         ("POST", "uploadId"): "complete_upload",
         ("GET", "uploadId"): "list_parts",
         ("DELETE", "uploadId"): "abort_upload",
-        ("GET", "attributes"): "get_object_attributes",
     },
     unserved=frozenset(
         [
-            "accelerate",
             "acl",
-            "analytics",
+            "billing",
+            "compose",
             "cors",
+            "customPlacementConfig",
+            "defaultObjectAcl",
             "encryption",
-            "intelligent-tiering",
-            "inventory",
-            "legal-hold",
+            "encryptionConfig",
             "lifecycle",
             "logging",
-            "metrics",
-            "notification",
             "object-lock",
-            "ownershipControls",
-            "policy",
-            "policyStatus",
-            "publicAccessBlock",
-            "replication",
-            "requestPayment",
-            "restore",
             "retention",
-            "select",
             "tagging",
-            "torrent",
-            "versionId",
+            "upload_id",
             "versions",
             "website",
+            "websiteConfig",
         ]
     ),
-    copy_header="x-amz-copy-source",
-    part_copy="upload_part_copy",
+    copy_header="x-goog-copy-source",
+    part_copy=UNKNOWN,
 )
-"""*Source* of the subresources: Amazon S3 API reference, actions. The unserved ones are refused with NotImplemented."""
+"""*Source* of the subresources: Cloud Storage XML API reference, query string parameters. The unserved ones are refused
+with NotImplemented; a part cannot be made by copying."""
 
 OPERATIONS = ROUTES.names
-"""Names of all S3 operations that the testbed serves."""
+"""Names of all operations of the XML API that the testbed serves."""

@@ -1,7 +1,6 @@
-"""Which operation of the XML API a request asks for."""
+"""Which S3 operation a request asks for."""
 
-from buckettestbed.rest.routes import Routes
-from buckettestbed.rest.unknown import UNKNOWN
+from buckettestbed.operations.routes import Routes
 
 __all__ = ["OPERATIONS", "ROUTES"]
 
@@ -11,42 +10,52 @@ ROUTES = Routes(
     object={"GET": "get_object", "HEAD": "head_object", "PUT": "put_object", "DELETE": "delete_object"},
     bucket_subresources={
         ("GET", "location"): "get_bucket_location",
-        ("GET", "storageClass"): "get_bucket_storage_class",
         ("GET", "versioning"): "get_bucket_versioning",
         ("GET", "uploads"): "list_uploads",
+        ("POST", "delete"): "delete_objects",
     },
     object_subresources={
         ("POST", "uploads"): "create_upload",
         ("POST", "uploadId"): "complete_upload",
         ("GET", "uploadId"): "list_parts",
         ("DELETE", "uploadId"): "abort_upload",
+        ("GET", "attributes"): "get_object_attributes",
     },
     unserved=frozenset(
         [
+            "accelerate",
             "acl",
-            "billing",
-            "compose",
+            "analytics",
             "cors",
-            "customPlacementConfig",
-            "defaultObjectAcl",
             "encryption",
-            "encryptionConfig",
+            "intelligent-tiering",
+            "inventory",
+            "legal-hold",
             "lifecycle",
             "logging",
+            "metrics",
+            "notification",
             "object-lock",
+            "ownershipControls",
+            "policy",
+            "policyStatus",
+            "publicAccessBlock",
+            "replication",
+            "requestPayment",
+            "restore",
             "retention",
+            "select",
             "tagging",
-            "upload_id",
+            "torrent",
+            "versionId",
             "versions",
             "website",
-            "websiteConfig",
         ]
     ),
-    copy_header="x-goog-copy-source",
-    part_copy=UNKNOWN,
+    copy_header="x-amz-copy-source",
+    part_copy="upload_part_copy",
 )
-"""*Source* of the subresources: Cloud Storage XML API reference, query string parameters. The unserved ones are refused
-with NotImplemented; a part cannot be made by copying."""
+"""*Source* of the subresources: Amazon S3 API reference, actions. The unserved ones are refused with NotImplemented."""
 
 OPERATIONS = ROUTES.names
-"""Names of all operations of the XML API that the testbed serves."""
+"""Names of all S3 operations that the testbed serves."""
