@@ -2,20 +2,17 @@
 
 import http.client
 import json
-import os
 import re
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from urllib.parse import quote
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
 
 import psutil
 
-from testbed_measurement.many_names import BUCKET
+from buckettestbed import launch_testbed
 from testbed_measurement.tables import Table, thousands
 
+_BUCKET = "names"
 _PAGE_NAMES = 1000
 _S3_TOKEN = re.compile(rb"<NextContinuationToken>([^<]+)</NextContinuationToken>")
 
@@ -44,40 +41,33 @@ def listing_table(sizes: tuple[int, ...]) -> Table:
 
 
 def _measure(table: Table, objects: int) -> None:
-    command = [sys.executable, "-m", "testbed_measurement.many_names", str(objects)]
-    here = str(Path(__file__).resolve().parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            if not line:
-                raise RuntimeError(f"the testbed with {objects} objects ended with status {process.wait()}")
-            told = json.loads(line)
-            server = psutil.Process(told["pid"])
-            pages: tuple[tuple[str, Callable[[], Iterator[tuple[float, int]]]], ...] = (
-                ("S3", lambda: _s3_pages(told["s3_port"])),
-                ("GCS JSON", lambda: _gcs_pages(told["gcs_port"])),
+    with launch_testbed(buckets=[_BUCKET]) as testbed:
+        server = psutil.Process(testbed.pid)
+        before_bytes = server.memory_info().rss
+        testbed.put_objects(_BUCKET, ((_key(number), 1) for number in range(objects)))
+        added_bytes = server.memory_info().rss - before_bytes
+        for api, pages in (("S3", _s3_pages(testbed.s3_endpoint)), ("GCS JSON", _gcs_pages(testbed.gcs_endpoint))):
+            before_s, begun_s = _cpu_s(server), time.perf_counter()
+            found = list(pages)
+            elapsed_s, cpu_s = time.perf_counter() - begun_s, _cpu_s(server) - before_s
+            if sum(names for _, names in found) != objects:
+                raise RuntimeError(f"{api} listed {sum(names for _, names in found)} of {objects} names")
+            taken_s = [page_s for page_s, _ in found]
+            table.add(
+                thousands(objects),
+                thousands(added_bytes / objects),
+                api,
+                f"{elapsed_s:.1f}",
+                f"{1e3 * sum(taken_s) / len(taken_s):.1f}",
+                f"{1e3 * max(taken_s):.1f}",
+                f"{1e3 * cpu_s / len(taken_s):.1f}",
+                thousands(server.memory_info().rss / (1 << 20)),
             )
-            for api, listed in pages:
-                before_s, begun_s = _cpu_s(server), time.perf_counter()
-                found = list(listed())
-                elapsed_s, cpu_s = time.perf_counter() - begun_s, _cpu_s(server) - before_s
-                if sum(names for _, names in found) != objects:
-                    raise RuntimeError(f"{api} listed {sum(names for _, names in found)} of {objects} names")
-                taken_s = [page_s for page_s, _ in found]
-                table.add(
-                    thousands(objects),
-                    thousands(told["added_bytes"] / objects),
-                    api,
-                    f"{elapsed_s:.1f}",
-                    f"{1e3 * sum(taken_s) / len(taken_s):.1f}",
-                    f"{1e3 * max(taken_s):.1f}",
-                    f"{1e3 * cpu_s / len(taken_s):.1f}",
-                    thousands(server.memory_info().rss / (1 << 20)),
-                )
-        finally:
-            process.terminate()
+
+
+def _key(number: int) -> str:
+    """Returns the name of an object: 28 bytes, a thousand in each folder."""
+    return f"data/{number // 1000:08d}/sample-{number % 1000:07d}"
 
 
 def _cpu_s(process: psutil.Process) -> float:
@@ -85,26 +75,26 @@ def _cpu_s(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _s3_pages(port: int) -> Iterator[tuple[float, int]]:
+def _s3_pages(endpoint: str) -> Iterator[tuple[float, int]]:
     """Yields the seconds and the names of each page."""
     token: str | None = ""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc)
     while token is not None:
         query = f"list-type=2&max-keys={_PAGE_NAMES}" + (
             f"&continuation-token={quote(token, safe='')}" if token else ""
         )
-        elapsed_s, body = _get(connection, f"/{BUCKET}?{query}")
+        elapsed_s, body = _get(connection, f"/{_BUCKET}?{query}")
         yield elapsed_s, body.count(b"<Key>")
         found = _S3_TOKEN.search(body)
         token = None if found is None else found[1].decode()
 
 
-def _gcs_pages(port: int) -> Iterator[tuple[float, int]]:
+def _gcs_pages(endpoint: str) -> Iterator[tuple[float, int]]:
     token: str | None = ""
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc)
     while token is not None:
         query = f"maxResults={_PAGE_NAMES}" + (f"&pageToken={quote(token, safe='')}" if token else "")
-        elapsed_s, body = _get(connection, f"/storage/v1/b/{BUCKET}/o?{query}")
+        elapsed_s, body = _get(connection, f"/storage/v1/b/{_BUCKET}/o?{query}")
         page = json.loads(body)
         yield elapsed_s, len(page.get("items", ()))
         token = page.get("nextPageToken")
