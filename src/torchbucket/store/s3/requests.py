@@ -59,7 +59,6 @@ class S3Requests:
     def renew(self) -> None:
         """Replace locks in a forked child."""
         self._access.renew()
-        self._signer.renew()
 
     def get_request(self, key: str, *, start: int | None, stop: int | None, version: str | None) -> Request:
         """Ask for a range of an object, or all of it, of one version if one is given."""

@@ -1,6 +1,6 @@
 """The signature of S3 requests, AWS Signature Version 4, with the day's key kept.
 
-botocore's own signer costs about 100 µs a request, this one about 10 µs; a test holds the two against each other.
+botocore's own signer costs about 100 µs a request, this one about 8 µs; a test holds the two against each other.
 *Source* of the algorithm: AWS General Reference, "Create a signed AWS API request", and S3 API Reference,
 "Authenticating Requests (AWS Signature Version 4)": S3 encodes a key once and does not normalise its path.
 """
@@ -9,14 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
-
-if TYPE_CHECKING:
-    from hashlib import _Hash
 
 __all__ = ["EMPTY_SHA256", "UNSIGNED_PAYLOAD", "Credentials", "Signer", "canonical_query"]
 
@@ -48,20 +44,31 @@ def canonical_query(parameters: dict[str, str]) -> str:
     return "&".join(f"{name}={value}" for name, value in pairs)
 
 
+class _DayKey:
+    """The scope of a day's signatures and the two halves of an HMAC with its key, to be copied and then used once.
+
+    *Source* of the construction: RFC 2104.
+    """
+
+    def __init__(self, day: str, credentials: Credentials, region: str) -> None:
+        self.day = day
+        self.credentials = credentials
+        self.scope = f"{day}/{region}/s3/aws4_request"
+        key = f"AWS4{credentials.secret_key}".encode()
+        for part in (day, region, "s3", "aws4_request"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        block = key.ljust(64, b"\0")
+        self.inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
+        self.outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
+
+
 class Signer:
-    """Signs requests to one region. Safe for use by several threads; ``renew`` it in a forked child."""
+    """Signs requests to one region. Safe for use by several threads: each replaces what is kept in one step."""
 
     def __init__(self, region: str) -> None:
         self.region = region
-        self._lock = threading.Lock()
-        self._scope_of: tuple[str, Credentials] | None = None
-        self._scope = ""
+        self._key: _DayKey | None = None
         self._last_stamp = (-1, "")
-        self._inner = self._outer = hashlib.sha256()
-
-    def renew(self) -> None:
-        """Replace the lock, which the parent may have held."""
-        self._lock = threading.Lock()
 
     def sign(
         self,
@@ -88,23 +95,27 @@ class Signer:
             now_s: seconds since the epoch; None means the clock.
         """
         stamp = self._stamp(int(time.time() if now_s is None else now_s))
-        day = stamp[:8]
-        scope, inner, outer = self._day_key(day, credentials)
+        key = self._key
+        if key is None or key.day != stamp[:8] or key.credentials is not credentials:
+            key = self._key = _DayKey(stamp[:8], credentials, self.region)
         signed = {"host": host, **headers, "x-amz-content-sha256": payload_sha256, "x-amz-date": stamp}
         if credentials.token is not None:
             signed["x-amz-security-token"] = credentials.token
         names = sorted(signed)
-        lines = "".join(f"{name}:{_trim(signed[name])}\n" for name in names)
+        lines = "".join([f"{name}:{signed[name]}\n" for name in names])
+        if "  " in lines:
+            lines = "".join([f"{name}:{' '.join(signed[name].split())}\n" for name in names])
         joined = ";".join(names)
         canonical = f"{method}\n{path}\n{query}\n{lines}\n{joined}\n{payload_sha256}"
-        text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+        text = f"AWS4-HMAC-SHA256\n{stamp}\n{key.scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+        # Copies of the prepared halves cost a tenth of a new HMAC, which would be a third of the whole signature.
+        inner, outer = key.inner.copy(), key.outer.copy()
         inner.update(text.encode())
         outer.update(inner.digest())
-        signature = outer.hexdigest()
         sent = [f"{name}: {signed[name]}" for name in names if name != "host"]
         sent.append(
-            f"Authorization: AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, SignedHeaders={joined}, "
-            f"Signature={signature}"
+            f"Authorization: AWS4-HMAC-SHA256 Credential={credentials.access_key}/{key.scope}, SignedHeaders={joined}, "
+            f"Signature={outer.hexdigest()}"
         )
         return sent
 
@@ -114,25 +125,3 @@ class Signer:
         if last[0] != second:
             last = self._last_stamp = (second, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second)))
         return last[1]
-
-    def _day_key(self, day: str, credentials: Credentials) -> tuple[str, _Hash, _Hash]:
-        """The scope and the two halves of an HMAC with the day's key, ready to be used once.
-
-        Copies of the prepared halves cost a tenth of a new HMAC, which would be a third of the whole signature.
-        *Source* of the construction: RFC 2104.
-        """
-        with self._lock:
-            if self._scope_of is None or self._scope_of[0] != day or self._scope_of[1] is not credentials:
-                key = f"AWS4{credentials.secret_key}".encode()
-                for part in (day, self.region, "s3", "aws4_request"):
-                    key = hmac.digest(key, part.encode(), "sha256")
-                block = key.ljust(64, b"\0")
-                self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in block))
-                self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in block))
-                self._scope = f"{day}/{self.region}/s3/aws4_request"
-                self._scope_of = (day, credentials)
-            return self._scope, self._inner.copy(), self._outer.copy()
-
-
-def _trim(value: str) -> str:
-    return " ".join(value.split(" ")) if "  " not in value else " ".join(value.split())

@@ -18,7 +18,7 @@ Sink: TypeAlias = Callable[[bytes], int | None]
 """Takes a chunk of a body. It must not raise; returning a number other than the chunk's length ends the attempt."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class Request:
     """One HTTP request, complete with its signature, which its representation does not show.
 
@@ -42,7 +42,7 @@ class Request:
     once: bool = False
 
     def __post_init__(self) -> None:
-        if _is_one_line(self.url + "".join(self.headers)):
+        if _is_one_line("".join((self.url, *self.headers))):
             return
         if not _is_one_line(self.url):
             raise ConfigError(f"{self.method}: the address {self.url!r} has a character that none can have")
@@ -66,20 +66,19 @@ class Answer:
     __slots__ = ("body", "headers", "status")
 
     def __init__(self, lines: list[bytes], body: bytes = b"") -> None:
-        first = len(lines) - 1
-        while first >= 0 and not lines[first].startswith(b"HTTP/"):
-            first -= 1
-        if first < 0:
+        head = b"".join(lines).decode("latin-1")
+        status, *fields = head[head.rfind("\nHTTP/") + 1 :].split("\n")
+        if not status.startswith("HTTP/"):
             raise ValueError("the answer has no status line")
-        self.status = int(lines[first].split(None, 2)[1])
-        self.headers: dict[str, str] = {}
-        for line in lines[first + 1 :]:
-            name, separator, value = line.partition(b":")
+        self.status = int(status.split(None, 2)[1])
+        headers: dict[str, str] = {}
+        for line in fields:
+            name, separator, value = line.partition(":")
             if separator:
-                field, text = name.decode("latin-1").lower(), value.strip().decode("latin-1")
+                field, text = name.lower(), value.strip()
                 # A repeated field is one list. Cloud Storage sends x-goog-hash twice. Source: RFC 9110, section 5.3.
-                before = self.headers.get(field)
-                self.headers[field] = text if before is None else f"{before}, {text}"
+                headers[field] = text if field not in headers else f"{headers[field]}, {text}"
+        self.headers = headers
         self.body = body
 
 
