@@ -2,7 +2,7 @@
 python := .venv/bin/python
 paths := src tests utils
 
-.PHONY: environment lint format types contracts test conformance docs bench-smoke bench-engines bench-testbed constraints
+.PHONY: environment lint format types contracts test nightly conformance docs bench-smoke bench-engines bench-testbed constraints
 
 environment:
 	@bash -c 'source utils/environment.sh'
@@ -23,6 +23,9 @@ contracts: environment
 
 test:
 	./utils/run_tests.sh
+
+nightly:
+	./utils/run_tests.sh --nightly
 
 conformance:
 	./utils/run_tests.sh tests/conformance

@@ -1,42 +1,55 @@
-"""Options shared by every test."""
+"""Options shared by every test: what runs on each commit, what at night, and what needs a real bucket."""
 
 from __future__ import annotations
 
 import signal
 
 import pytest
+from hypothesis import settings
+from testbed_tables import Table
 
-
-def pytest_configure() -> None:
-    # A shell's background job (`nohup make test &`, as CI may run it) ignores SIGINT, and so would all that the tests
-    # start and interrupt.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+settings.register_profile("commit", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--live", action="store_true", help="also run the tests that need a real bucket")
     parser.addoption(
+        "--nightly",
+        action="store_true",
+        help="also run what is marked nightly, and draw many examples by random seeds where hypothesis draws them",
+    )
+    parser.addoption(
         "--write-tables",
         action="store_true",
-        help="replace the tables of docs/testbed.md by those that the tests made, where all their tests run",
+        help="replace the documents' tables by those that the tests made, where all their tests run (with --nightly)",
     )
 
 
-@pytest.fixture(scope="session")
-def write_tables(request: pytest.FixtureRequest) -> bool:
-    """Whether a table that the tests make replaces the document's."""
-    return bool(request.config.getoption("--write-tables"))
+def pytest_configure(config: pytest.Config) -> None:
+    # A shell's background job (`nohup make test &`, as CI may run it) ignores SIGINT, and so would all that the tests
+    # start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    Table.writes = config.getoption("--write-tables")
+    settings.load_profile("nightly" if config.getoption("--nightly") else "commit")
 
 
 # Each takes minutes: begun last, one of them would run by itself at the end, while the other workers have nothing left.
 _LONGEST = ("test_readme.py", "test_sweep.py", "test_clients.py")
+_NIGHTLY_TIMEOUT_S = 900  # For a thousand examples.
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in _LONGEST)
-    if config.getoption("--live"):
-        return
-    for item in items:
-        if "live" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="needs a real bucket: pass --live"))
+    if config.getoption("--nightly"):
+        for item in items:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_NIGHTLY_TIMEOUT_S))
+    else:
+        config.hook.pytest_deselected(items=[item for item in items if "nightly" in item.keywords])
+        items[:] = [item for item in items if "nightly" not in item.keywords]
+    if not config.getoption("--live"):
+        for item in items:
+            if "live" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="needs a real bucket: pass --live"))

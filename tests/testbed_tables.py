@@ -6,7 +6,9 @@ A table stands between two comments, and nobody edits it by hand:
     ...
     <!-- end of the table of clients -->
 
-A test module makes one `Table`, its tests `record` their cells, and its last test calls `settle`.
+A test module makes one `Table`, its tests `record` their cells, and its last test calls `settle`. Each cell is compared
+with the document's as it is recorded, so that a run of some of the tests compares what it ran; `settle` compares the
+whole, or writes it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -38,6 +41,9 @@ class Table:
         document: where it belongs.
     """
 
+    writes: ClassVar[bool] = False
+    """Whether this run writes tables anew, so that cells may differ from the document's (`--write-tables`)."""
+
     def __init__(
         self, *, name: str, corner: str, rows: Sequence[str], columns: Sequence[str], document: Path = DOCUMENT
     ) -> None:
@@ -51,17 +57,54 @@ class Table:
         self._cells: dict[tuple[str, str], tuple[str, str | None]] = {}
 
     def record(self, row: str, column: str, text: str, *, note: str | None = None) -> None:
-        """Sets one cell.
+        """Sets one cell, and compares it with the document's unless the run writes the table.
 
         Args:
             row: one of the rows.
             column: one of the columns.
             text: the cell's, one line.
             note: a sentence below the table; cells with equal notes share its number.
+
+        Raises:
+            TableDiffersError: the document says something else of this cell, or has no place for the table.
         """
         if row not in self._rows or column not in self._columns:
             raise ValueError(f"table of {self._name}: no cell {row!r}, {column!r}")
         self._cells[row, column] = (text, note)
+        if self.writes:
+            return
+        said = self._said(row, column)
+        if said != (text, note):
+            raise TableDiffersError(
+                f"{self._document.name} says {said} of {column!r} where {row!r}, and this run found {(text, note)}; "
+                "run with --write-tables and review the difference"
+            )
+
+    def _said(self, row: str, column: str) -> tuple[str, str | None] | None:
+        """The cell's text and note in the document; None where it has no such cell."""
+        table, _, notes = self._place(self._document.read_text(encoding="utf-8")).group(2).strip().partition("\n\n")
+        head, _, *lines = [_texts(line) for line in table.splitlines()] + [[], []]
+        cells = {(line[0], column): text for line in lines if line for column, text in zip(head, line, strict=True)}
+        text = cells.get((row, column))
+        reference = re.fullmatch(r"(.*?) ?\((\d+)\)", text or "")
+        if text is None:
+            return None
+        if reference is None:
+            return text, None
+        numbered = dict(re.findall(r"^(\d+)\. (.*?)\s*(?=^\d+\. |\Z)", notes, re.DOTALL | re.MULTILINE))
+        return reference[1], " ".join(numbered.get(reference[2], "").split())
+
+    def _place(self, document: str) -> re.Match[str]:
+        """Where the table stands in a document: a match of the comment before it, the table, the comment after it."""
+        name = re.escape(self._name)
+        place = re.compile(rf"(<!-- table of {name}: [^\n]*-->\n)(.*?)(<!-- end of the table of {name} -->)", re.DOTALL)
+        found = list(place.finditer(document))
+        if len(found) != 1:
+            raise TableDiffersError(
+                f"{self._document.name} needs one pair of lines '<!-- table of {self._name}: ... -->' and "
+                f"'<!-- end of the table of {self._name} -->'"
+            )
+        return found[0]
 
     def missing(self) -> list[tuple[str, str]]:
         """Returns the cells that no test has recorded."""
@@ -84,14 +127,11 @@ class Table:
         numbered = [_note(number, note) for number, note in enumerate(notes, start=1)]
         return "\n".join([*lines, *(["", *numbered] if numbered else [])])
 
-    def settle(self, *, write: bool) -> None:
-        """Compares the document's table with the collected one, or replaces it.
+    def settle(self) -> None:
+        """Compares the document's table with the collected one, or replaces it where the run writes tables.
 
         A run of some of the tests only (`-k`, one file) knows not all cells: the test that called this is skipped then,
         and nothing is written.
-
-        Args:
-            write: replace the document's table.
 
         Raises:
             TableDiffersError: it differs, or the document has no place for it.
@@ -100,17 +140,11 @@ class Table:
             cells = len(self._rows) * len(self._columns)
             pytest.skip(f"{len(missing)} of {cells} cells were not run, so the table of {self._name} is not compared")
         before = self._document.read_text(encoding="utf-8")
-        name = re.escape(self._name)
-        place = re.compile(rf"(<!-- table of {name}: [^\n]*-->\n).*?(<!-- end of the table of {name} -->)", re.DOTALL)
-        if len(place.findall(before)) != 1:
-            raise TableDiffersError(
-                f"{self._document.name} needs one pair of lines '<!-- table of {self._name}: ... -->' and "
-                f"'<!-- end of the table of {self._name} -->'"
-            )
-        after = place.sub(lambda found: f"{found[1]}\n{self.render()}\n\n{found[2]}", before)
+        place = self._place(before)
+        after = f"{before[: place.start(2)]}\n{self.render()}\n\n{before[place.end(2) :]}"
         if after == before:
             return
-        if write:
+        if self.writes:
             self._document.write_text(after, encoding="utf-8")
             return
         raise TableDiffersError(
@@ -121,6 +155,10 @@ class Table:
 
 def _line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+
+
+def _texts(line: str) -> list[str]:
+    return [text.strip().replace("\\|", "|") for text in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
 def _note(number: int, note: str) -> str:

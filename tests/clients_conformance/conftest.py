@@ -31,9 +31,10 @@ def _credentials() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _dataflux(_credentials: None) -> Iterator[None]:
+def _dataflux(_credentials: None, pytestconfig: pytest.Config) -> Iterator[None]:
     """Makes the environment of gcs-torch-dataflux while the other clients are at work."""
-    dataflux_process.begin_setup()
+    if pytestconfig.getoption("--nightly"):
+        dataflux_process.begin_setup()
     yield
     dataflux_process.end()
 

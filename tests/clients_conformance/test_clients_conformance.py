@@ -1,4 +1,7 @@
-"""Every behaviour through every client; the outcomes are the table in docs/testbed.md."""
+"""Every behaviour through every client; the outcomes are the table in docs/testbed.md.
+
+The table tells of other projects, so it is made at night; on each commit a client saves and loads.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,9 @@ BEHAVIOURS = behaviours_in(
 TABLE = Table(name="clients", corner="behaviour", rows=list(BEHAVIOURS), columns=list(CLIENTS))
 
 
+ON_EACH_COMMIT = "save, then load"
+
+
 def _cases() -> list[object]:
     """Returns each client with each behaviour; those that need dataflux's environment last, for it may still be made.
 
@@ -37,7 +43,11 @@ def _cases() -> list[object]:
     cases = [(name, words) for words in BEHAVIOURS for name in CLIENTS]
     waiting = [case for case in cases if Dataflux.name in case or behaviours_exchange.EXCHANGE in case]
     ready = sorted((case for case in cases if case not in waiting), key=lambda case: list(CLIENTS).index(case[0]))
-    return [*ready, *(pytest.param(*case, marks=pytest.mark.timeout(900)) for case in waiting)]
+    often = [case for case in ready if ON_EACH_COMMIT in case]
+    return [
+        *often,
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in [*ready, *waiting] if case not in often),
+    ]
 
 
 @pytest.mark.parametrize(("name", "words"), _cases())
@@ -66,5 +76,6 @@ def test_a_client_declares_what_it_lacks_and_nothing_else(name: str) -> None:
         assert getattr(kind, call) is getattr(Client, call), f"{name} has {call} and says it has not"
 
 
-def test_the_table_is_that_of_this_run(write_tables: bool) -> None:
-    TABLE.settle(write=write_tables)
+@pytest.mark.nightly
+def test_the_table_is_that_of_this_run() -> None:
+    TABLE.settle()

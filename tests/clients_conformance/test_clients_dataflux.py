@@ -15,7 +15,7 @@ from wire import Wire
 
 from buckettestbed import RunningTestbed
 
-pytestmark = pytest.mark.timeout(900)  # Its environment may have to be made first.
+pytestmark = pytest.mark.nightly  # Its environment may have to be made first.
 
 
 @pytest.fixture

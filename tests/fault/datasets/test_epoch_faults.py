@@ -1,7 +1,8 @@
 """Under every fault of the testbed an epoch ends with exactly the right bytes or a typed error: see docs/faults.md.
 
 A cell strikes the first request of one epoch, its listing included, and then has the same fault strike every one of
-them. An epoch that is short, wrong or hangs is a failure of the test.
+them. An epoch that is short, wrong or hangs is a failure of the test. On each commit every fault strikes a kind of data
+set or two, and every kind is struck by some faults; at night every fault strikes every kind.
 """
 
 from __future__ import annotations
@@ -55,8 +56,17 @@ def struck() -> Iterator[RunningTestbed]:
         yield testbed
 
 
-@pytest.mark.parametrize("column", SUBJECTS)
-@pytest.mark.parametrize("row", FAULTS)
+def _cells() -> Iterator[object]:
+    """Each fault with each kind of data set; on each commit with two kinds, or with one where it takes seconds."""
+    for number, row in enumerate(FAULTS):
+        often = {number % len(SUBJECTS)}
+        if FAULTS[row]["kind"] not in LASTING:
+            often.add((number + len(SUBJECTS) // 2) % len(SUBJECTS))
+        for place, column in enumerate(SUBJECTS):
+            yield pytest.param(row, column, marks=() if place in often else pytest.mark.nightly, id=f"{row}-{column}")
+
+
+@pytest.mark.parametrize(("row", "column"), [*_cells()])
 def test_epoch(row: str, column: str, struck: RunningTestbed, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     before = set(struck.snapshot())
@@ -67,8 +77,9 @@ def test_epoch(row: str, column: str, struck: RunningTestbed, caplog: pytest.Log
     TABLE.record(row, column, first if first == every else f"{first}; {every}")
 
 
-def test_the_page_has_the_outcomes(write_tables: bool) -> None:
-    TABLE.settle(write=write_tables)
+@pytest.mark.nightly
+def test_the_page_has_the_outcomes() -> None:
+    TABLE.settle()
 
 
 def outcome(testbed: RunningTestbed, column: str, rule: dict[str, Any], *, deadline_s: float) -> str:

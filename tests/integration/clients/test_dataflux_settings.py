@@ -16,7 +16,7 @@ from bucketbench.sweep.interpreters import made_interpreter
 PROGRAM = Path(__file__).with_name("dataflux_settings.py")
 
 
-@pytest.mark.timeout(900)  # its environment may have to be made first
+@pytest.mark.nightly  # its environment may have to be made first
 def test_every_configuration_delivers_every_sample(served: Served) -> None:
     configs = [config for config in map(client_config, CLIENTS) if config.get("environment") == "dataflux"]
     assert len(configs) == 6

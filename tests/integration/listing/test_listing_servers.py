@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,7 +78,7 @@ def test_a_prefix_of_one_page_takes_one_request(store, testbed):
         assert requests_of(testbed) == 1
 
 
-@settings(derandomize=True, deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_a_page_begins_after_any_key(store, testbed, data):
     keys = fill(testbed, "page/", [f"{a}{b}" for a in "aé😀" for b in ("", ".", "b", "\ud7ff", "\ue000", "\U0010ffff")])

@@ -18,8 +18,6 @@ from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.store import open_store
 
-pytestmark = pytest.mark.timeout(900)  # The environment of gcs-torch-dataflux may have to be made first.
-
 ROOT = PAGE.parents[1]
 PROGRAM = Path(__file__).with_name("migration_program.py")
 BODIES = {f"train/{number:03}.bin": bytes([number]) * (1000 + number) for number in range(40)}
@@ -88,6 +86,7 @@ def test_s3torchconnector(pair: Pair, bucket: RunningTestbed) -> None:
     assert len(ours["samples"]) in (2, len(BODIES))
 
 
+@pytest.mark.nightly  # The environment of gcs-torch-dataflux may have to be made first.
 @pytest.mark.parametrize("pair", pairs("gcs"), ids=lambda pair: pair.name)
 def test_gcs_torch_dataflux(pair: Pair, bucket: RunningTestbed, dataflux_python: Path) -> None:
     ours = run(pair.ours, bucket, interpreter=Path(sys.executable))

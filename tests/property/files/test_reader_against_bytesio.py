@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -107,5 +108,5 @@ class _ReaderMachine(RuleBasedStateMachine):
                 self.reader.read(1)
 
 
-_ReaderMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+_ReaderMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
 TestReader = _ReaderMachine.TestCase

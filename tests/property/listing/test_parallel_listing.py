@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_store import SimulatedStore, names_of_every_kind
@@ -89,7 +90,7 @@ def listed(
     return store
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(NAMES, min_size=1, max_size=3),
     st.data(),
@@ -199,7 +200,7 @@ def test_one_request_at_a_time_is_a_plain_listing():
     assert store.most_in_flight == 1
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 @given(NAMES, st.integers(1, 7), st.data())
 def test_a_store_in_memory_agrees_with_its_plain_listing(names, page, data):
     store = open_store(f"memory://agree-{data.draw(st.uuids())}", StoreConfig(list_page_size=page))

@@ -7,6 +7,7 @@ import random
 
 import numpy
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,10 +29,8 @@ from bucketbench.statistics import (
 FINITE = st.floats(min_value=-1e9, max_value=1e9)
 SPEEDS = st.floats(min_value=1e-3, max_value=1e6)
 SECONDS = st.floats(min_value=0, max_value=1e5)
-# The same examples on every machine, however slow it is.
-ANY = settings(derandomize=True, deadline=None)
 # The bootstrap draws ten thousand times for each example.
-FEW = settings(ANY, max_examples=25)
+FEW = settings(max_examples=examples(25))
 
 FIGURE = FIGURES.contest
 
@@ -82,38 +81,32 @@ def summary(client: str, speeds: list[float]) -> Summary:
     return only
 
 
-@ANY
 @given(st.lists(FINITE, min_size=1, max_size=50), st.floats(min_value=0, max_value=100))
 def test_percentiles_are_numpys(values: list[float], percent: float) -> None:
     assert percentile(values, percent) == pytest.approx(float(numpy.percentile(values, percent)), rel=1e-9, abs=1e-6)
     assert min(values) <= percentile(values, percent) <= max(values)
 
 
-@ANY
 @given(st.lists(FINITE, min_size=1, max_size=50))
 def test_the_median_is_numpys(values: list[float]) -> None:
     assert median(values) == pytest.approx(float(numpy.median(values)), rel=1e-9, abs=1e-6)
 
 
-@ANY
 @given(operations())
 def test_operations_come_back_from_json(operation: Operation) -> None:
     assert Operation.from_json(json.loads(json.dumps(operation.to_json()))) == operation
 
 
-@ANY
 @given(USAGE)
 def test_usage_samples_come_back_from_json(sample: UsageSample) -> None:
     assert UsageSample.from_json(json.loads(json.dumps(sample.to_json()))) == sample
 
 
-@ANY
 @given(st.builds(Figure, unit=st.text(), value=FINITE) | st.builds(Figure, unit=st.text(), reason=st.text()))
 def test_figures_come_back_from_json(figure: Figure) -> None:
     assert Figure.from_json(json.loads(json.dumps(figure.to_json()))) == figure
 
 
-@ANY
 @given(st.lists(operations(), max_size=30), st.lists(USAGE, max_size=10), st.randoms())
 def test_the_order_of_records_changes_nothing(
     recorded: list[Operation], usage: list[UsageSample], shuffler: random.Random
@@ -126,7 +119,6 @@ def test_the_order_of_records_changes_nothing(
     assert FIGURES.of_job(recorded, usage) == figures
 
 
-@ANY
 @given(st.lists(operations(), max_size=30), st.lists(USAGE, max_size=10))
 def test_every_figure_is_a_value_or_a_reason(recorded: list[Operation], usage: list[UsageSample]) -> None:
     figures = FIGURES.of_job(recorded, usage, server=ServerCounts(requests=1, bytes_out=2))
@@ -135,7 +127,6 @@ def test_every_figure_is_a_value_or_a_reason(recorded: list[Operation], usage: l
     assert all(figure.value is None or figure.value >= 0 for figure in figures.values())
 
 
-@ANY
 @given(st.lists(operations(), max_size=30), st.integers(1, 100), SECONDS)
 def test_a_failed_fetch_adds_errors_and_nothing_else(recorded: list[Operation], errors: int, at_s: float) -> None:
     failed = Operation(
@@ -205,7 +196,6 @@ def test_a_client_against_itself_is_never_decided(speeds: list[float]) -> None:
     assert not comparison.decided
 
 
-@ANY
 @given(st.lists(SPEEDS, min_size=2, max_size=9))
 def test_median_and_spread_cover_every_repeat(speeds: list[float]) -> None:
     throughput = summary("a", speeds).figures["throughput_mibs"]

@@ -6,6 +6,7 @@ import mmap
 from itertools import pairwise
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ ranges = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300))
 @given(ranges=ranges, gap_bytes=st.integers(0, 80), part_bytes=st.integers(1, 300), data=st.data())
 def test_parts_bring_each_target_its_bytes(
     ranges: list[tuple[int, int]], gap_bytes: int, part_bytes: int, data: st.DataObject
@@ -64,7 +65,7 @@ def receive(body: Body, content: bytes, data: st.DataObject) -> None:
         offset += length
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60))
 @given(size=st.integers(1, 600), data=st.data())
 def test_each_body_gives_what_it_took(size: int, data: st.DataObject) -> None:
     bodies = (new_body(size), FlatBody(memoryview(bytearray(size))))

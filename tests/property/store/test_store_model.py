@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -230,6 +231,4 @@ def test_stores_are_dictionaries(testbed: RunningTestbed) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     StoreMachine.testbed = testbed
-    run_state_machine_as_test(
-        StoreMachine, settings=settings(max_examples=14, stateful_step_count=15, deadline=None, derandomize=True)
-    )
+    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=examples(14), stateful_step_count=15))

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -117,4 +118,4 @@ class WriterMachine(RuleBasedStateMachine):
 
 
 TestWriterMachine = WriterMachine.TestCase
-TestWriterMachine.settings = settings(max_examples=40, stateful_step_count=12, deadline=None, derandomize=True)
+TestWriterMachine.settings = settings(max_examples=examples(40), stateful_step_count=12)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from typing import ClassVar
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -234,10 +235,6 @@ def test_three_apis_agree_with_a_dictionary(machine_testbed: RunningTestbed) -> 
     run_state_machine_as_test(
         OneBucket,
         settings=settings(
-            max_examples=60,
-            stateful_step_count=30,
-            derandomize=True,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
+            max_examples=examples(60), stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow]
         ),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -47,7 +48,7 @@ def content_bytes(content: bytes) -> int:
     image_format=st.sampled_from(["jpeg", "png"]),
     seed=st.integers(0, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_any_size_is_met_exactly_and_decodes(size_bytes: int, index: int, image_format: str, seed: int) -> None:
     spec = spec_of(sample_size_bytes=size_bytes, image_format=image_format, seed=seed)
     content = encode_image(spec, index=index, size_bytes=size_bytes)

@@ -6,6 +6,7 @@ import json
 import statistics
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,7 +68,7 @@ def test_sizes_follow_their_distribution(fields: dict[str, object], spread: floa
     shard_size_bytes=st.integers(64 << 10, 4 << 20),
     distribution=st.sampled_from(["constant", "lognormal", "uniform"]),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 def test_every_sample_is_in_one_shard_and_no_shard_is_too_large(
     num_samples: int, shard_size_bytes: int, distribution: str
 ) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket import ConfigError
@@ -17,7 +17,6 @@ def order(count: int, *, seed: int = 0, epoch: int = 0, shuffle: bool = True) ->
     return EpochOrder(count, shuffle=shuffle, seed=seed, epoch=epoch).positions(np.arange(count)).tolist()
 
 
-@settings(derandomize=True, deadline=None)
 @given(count=st.integers(0, 3000), seed=st.integers(), epoch=st.integers(0, 2**62))
 def test_every_position_once(count, seed, epoch):
     assert sorted(order(count, seed=seed, epoch=epoch)) == list(range(count))

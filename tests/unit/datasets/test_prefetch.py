@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted_store import ScriptedStore
 
@@ -60,7 +60,6 @@ def test_an_object_larger_than_the_budget_is_read_alone(scripted):
     assert store.waits == [["a"], ["b"], ["c", "d"], ["d"]]
 
 
-@settings(derandomize=True, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 60), min_size=1, max_size=40),
     budget=st.integers(1, 150),

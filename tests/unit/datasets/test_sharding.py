@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch.distributed
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import torchbucket.datasets.epochs.sharding
@@ -35,7 +35,6 @@ def be_initialised(monkeypatch, rank: int, world_size: int) -> None:
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: world_size)
 
 
-@settings(derandomize=True, deadline=None)
 @given(count=st.integers(0, 300), workers_by_rank=st.lists(st.integers(1, 5), min_size=1, max_size=6))
 def test_each_position_once_in_order_and_evenly(count, workers_by_rank):
     """Also where ranks have different numbers of workers."""

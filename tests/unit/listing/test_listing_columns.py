@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket import ConfigError
@@ -15,7 +15,6 @@ from torchbucket.listing import KeyColumn, Listing
 KEYS = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), max_size=30)
 
 
-@settings(derandomize=True, deadline=None)
 @given(prefix=st.text(st.characters(codec="utf-8"), max_size=8), rest=KEYS, data=st.data())
 def test_names_and_sizes_are_kept_byte_for_byte(prefix, rest, data):
     keys = [prefix + key for key in rest]
@@ -30,7 +29,6 @@ def test_names_and_sizes_are_kept_byte_for_byte(prefix, rest, data):
         assert held.keys[::-2] == keys[::-2]
 
 
-@settings(derandomize=True, deadline=None)
 @given(KEYS)
 def test_keys_alone_share_what_they_begin_with(keys):
     listing = Listing.of_keys(keys)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import pyarrow
 import pyarrow.parquet
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def manifest_of(listing: Listing, prefix: str = "") -> Manifest:
     return Manifest(root=ROOT, prefix=prefix, made_at=MADE_AT, listing=listing)
 
 
-@settings(derandomize=True, deadline=None, max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.lists(
         st.tuples(KEYS, st.one_of(st.just(-1), st.integers(0, 1 << 50)), st.one_of(st.none(), st.just("7"), KEYS)),

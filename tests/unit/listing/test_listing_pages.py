@@ -6,7 +6,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket import StoreError
@@ -40,7 +40,6 @@ def page(*entries: str, encoding: str | None = "url", token: str | None = None, 
     return f"{HEAD}<Name>b</Name>{top}{''.join(entries)}{tail}</ListBucketResult>".encode()
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.lists(st.tuples(KEYS, st.integers(0, 1 << 45)), min_size=1, max_size=5))
 def test_names_come_back_from_every_way_of_writing_them(objects):
     keys, sizes = [key for key, _ in objects], [size for _, size in objects]

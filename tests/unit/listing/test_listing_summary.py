@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket.listing import Listing, PrefixTotal, SizeBin, Summary
@@ -11,7 +11,6 @@ from torchbucket.listing import Listing, PrefixTotal, SizeBin, Summary
 SIZES = st.one_of(st.none(), st.integers(0, 70), st.integers(0, (1 << 40)))
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.lists(SIZES, max_size=40))
 def test_figures_agree_with_plain_arithmetic(sizes):
     summary = Summary.of(Listing.collect((f"k{i}", size) for i, size in enumerate(sizes)))

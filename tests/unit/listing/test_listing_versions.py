@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from torchbucket.listing import Listing, VersionColumn
@@ -18,7 +18,6 @@ TEXTS = st.one_of(
 COLUMNS = st.one_of(st.lists(NUMBERS, max_size=8), st.lists(MD5S, max_size=8), st.lists(TEXTS, max_size=8))
 
 
-@settings(derandomize=True, deadline=None)
 @given(st.lists(COLUMNS.filter(bool), min_size=1, max_size=4))
 def test_versions_are_kept_as_they_were_in_any_mixture(pages):
     blocks = [Block.of([f"{i}/{j}" for j in range(len(page))], [0] * len(page), page) for i, page in enumerate(pages)]

@@ -21,31 +21,65 @@ def table(document: Path) -> Table:
     return Table(name="clients", corner="behaviour", rows=["save", "copy"], columns=["a", "b"], document=document)
 
 
-def filled(document: Path) -> Table:
-    made = table(document)
+class WrittenTable(Table):
+    """What `--write-tables` makes of every table."""
+
+    writes = True
+
+
+def filled(document: Path, kind: type[Table] = WrittenTable) -> Table:
+    made = kind(name="clients", corner="behaviour", rows=["save", "copy"], columns=["a", "b"], document=document)
     made.record("save", "a", "yes")
     made.record("save", "b", "yes")
     made.record("copy", "a", "no call", note="a has none.")
-    made.record("copy", "b", "other", note="b takes a | for a path.")
+    made.record("copy", "b", "other", note=f"b takes a | for a path, {'and says so at length, ' * 5}always.")
     return made
 
 
 def test_a_complete_table_is_written_once_and_then_found_equal(document: Path) -> None:
-    with pytest.raises(TableDiffersError, match="run with --write-tables"):
-        filled(document).settle(write=False)
-    assert document.read_text() == PAGE
-    filled(document).settle(write=True)
+    filled(document).settle()
     written = document.read_text()
     assert "| behaviour | a | b |\n| --- | --- | --- |\n| save | yes | yes |\n" in written
-    assert "| copy | no call (1) | other (2) |\n\n1. a has none.\n2. b takes a | for a path.\n" in written
+    assert "| copy | no call (1) | other (2) |\n\n1. a has none.\n2. b takes a | for a path, and " in written
     assert written.startswith("# Page\n") and written.endswith("\n\nrest\n")
-    filled(document).settle(write=False)
-    filled(document).settle(write=True)
+    filled(document, Table).settle()
+    filled(document).settle()
     assert document.read_text() == written
 
 
+@pytest.mark.parametrize(
+    ("row", "column", "text", "note"),
+    [
+        ("save", "a", "no", None),
+        ("save", "b", "yes", "With a note."),
+        ("copy", "a", "no call", None),
+        ("copy", "a", "no call", "a has one."),
+        ("copy", "b", "no call", "a has none."),
+    ],
+)
+def test_a_cell_that_the_document_tells_otherwise_fails_where_it_is_recorded(
+    document: Path, row: str, column: str, text: str, note: str | None
+) -> None:
+    filled(document).settle()
+    with pytest.raises(TableDiffersError, match=rf"of '{column}' where '{row}'.*run with --write-tables"):
+        table(document).record(row, column, text, note=note)
+
+
+def test_a_cell_that_the_document_lacks_fails_where_it_is_recorded(document: Path) -> None:
+    with pytest.raises(TableDiffersError, match=r"page\.md says None of 'a' where 'save'"):
+        table(document).record("save", "a", "yes")
+    assert document.read_text() == PAGE
+
+
+def test_what_no_cell_tells_is_compared_with_the_whole_table(document: Path) -> None:
+    filled(document).settle()
+    document.write_text(document.read_text().replace("| behaviour |", "| what |").replace("2. b takes", "2.  b takes"))
+    with pytest.raises(TableDiffersError, match=r"- \| what \|(?s:.)*\+ \| behaviour \|"):
+        filled(document, Table).settle()
+
+
 def test_equal_notes_share_a_number(document: Path) -> None:
-    made = table(document)
+    made = WrittenTable(name="clients", corner="", rows=["save", "copy"], columns=["a", "b"], document=document)
     for row in ("save", "copy"):
         for column in ("a", "b"):
             made.record(row, column, "", note="Same.")
@@ -53,18 +87,20 @@ def test_equal_notes_share_a_number(document: Path) -> None:
     assert made.render().count("(1)") == 4
 
 
-def test_a_partial_run_neither_writes_nor_compares(document: Path) -> None:
-    made = table(document)
+def test_a_partial_run_writes_nothing(document: Path) -> None:
+    made = WrittenTable(name="clients", corner="", rows=["save", "copy"], columns=["a", "b"], document=document)
     made.record("save", "a", "yes")
     with pytest.raises(pytest.skip.Exception, match="3 of 4 cells were not run"):
-        made.settle(write=True)
+        made.settle()
     assert document.read_text() == PAGE
 
 
 def test_a_document_without_the_comments_is_told_apart(document: Path) -> None:
     document.write_text("# Page\n")
     with pytest.raises(TableDiffersError, match="needs one pair of lines"):
-        filled(document).settle(write=True)
+        filled(document).settle()
+    with pytest.raises(TableDiffersError, match="needs one pair of lines"):
+        table(document).record("save", "a", "yes")
     assert document.read_text() == "# Page\n"
 
 

@@ -11,6 +11,7 @@ import botocore.auth
 import botocore.credentials
 import pytest
 from botocore.awsrequest import AWSRequest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def botocores(method: str, url: str, headers: dict[str, str], payload: str, toke
     return str(request.headers["Authorization"])
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150))
 @given(
     method=st.sampled_from(["GET", "PUT", "POST", "DELETE", "HEAD"]),
     key=TEXT,

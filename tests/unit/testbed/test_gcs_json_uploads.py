@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import google_crc32c
 import pytest
+from examples import examples
 from gcs_json_kit import UNIT, UPLOADS, JsonDriver, document_of, reason_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -200,7 +201,7 @@ def test_bytes_beyond_the_stated_end_are_refused(driver: JsonDriver) -> None:
     assert driver.names() == []
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(sent=st.integers(0, len(BODY) - 1))
 def test_a_broken_connection_leaves_whole_units(sent: int) -> None:
     driver = JsonDriver()

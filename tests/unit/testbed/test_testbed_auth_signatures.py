@@ -18,7 +18,7 @@ import botocore.auth
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from buckettestbed.auth.credentials import AccessKey
@@ -242,7 +242,6 @@ def signed_by_botocore(
     return target, {"Host": parts.netloc, **dict(made.headers.items())}
 
 
-@settings(derandomize=True, deadline=None)
 @given(key=NASTY, parameters=st.lists(st.tuples(st.sampled_from(["prefix", "marker", "uploads"]), NASTY), max_size=3))
 def test_whatever_botocore_signs_is_accepted(key: str, parameters: list[tuple[str, str]]) -> None:
     query = "&".join(f"{name}={quote(value, safe='~')}" for name, value in parameters)
@@ -343,7 +342,6 @@ _TYPICAL = (
 )
 
 
-@settings(derandomize=True, deadline=None)
 @given(
     parameters=st.fixed_dictionaries(
         {name: st.one_of(st.just(usual), NASTY) for name, usual in zip(_PARAMETERS, _TYPICAL, strict=True)}

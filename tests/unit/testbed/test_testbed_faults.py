@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from buckettestbed.faults.plan import Fault, FaultPlan, FaultSet
@@ -232,7 +232,6 @@ RULES = some.lists(
 )
 
 
-@settings(deadline=None, derandomize=True)
 @given(rules=RULES, requests=REQUESTS, seed=some.integers(0, 5))
 def test_the_same_seed_and_requests_give_the_same_faults(
     rules: list[dict[str, Any]], requests: list[dict[str, Any]], seed: int
@@ -243,7 +242,6 @@ def test_the_same_seed_and_requests_give_the_same_faults(
         assert 0 <= shown["struck"] <= shown["matched"] <= len(requests)
 
 
-@settings(deadline=None, derandomize=True)
 @given(rules=RULES, requests=REQUESTS)
 def test_one_more_rule_at_the_end_changes_no_others_strikes(
     rules: list[dict[str, Any]], requests: list[dict[str, Any]]
@@ -260,7 +258,6 @@ def test_a_probability_is_met_and_another_seed_strikes_others() -> None:
     assert struck[0] != struck[1]
 
 
-@settings(deadline=None, derandomize=True)
 @given(
     size_bytes=some.integers(0, 1000),
     rule=some.one_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def test_pages_join_to_the_sorted_list(names: set[str], prefix: str, delimiter: 
     assert entries == wanted
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(changes=st.lists(st.tuples(st.booleans(), LETTERS), max_size=120))
 def test_adding_and_discarding_keep_the_order(changes: list[tuple[bool, str]]) -> None:
     before = names_module._CHUNK_NAMES
