@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from torchbucket.datasets.epochs.resume import merge_epoch_states
-from torchbucket.datasets.epochs.state import StateDict
-from torchbucket.datasets.tar.state import merge_tar_states, tar_states_in
+from torchbucket.datasets.epochs.resume import advanced, merge_epoch_states
+from torchbucket.datasets.epochs.state import EpochState, StateDict
+from torchbucket.datasets.tar.state import TarState, merge_tar_states
+from torchbucket.errors import ConfigError
 from torchbucket.public import public
 
 __all__ = ["merge_states"]
+
+# Where torchdata 0.11 keeps what it needs to replay the batches since a snapshot: StatefulDataLoader.state_dict().
+_SNAPSHOT, _STEPS_SINCE, _LAST_WORKER = "_snapshot", "_steps_since_snapshot", "_last_yielded_worker_id"
 
 
 @public
@@ -34,7 +38,43 @@ def merge_states(states: object, *, batch_size: int | None = None, drop_last: bo
         ConfigError: no state is there, one of a rank or worker is missing, or they are of different data sets, epochs
             or beginnings.
     """
-    states = list(states) if isinstance(states, Iterator) else states
-    if shards := list(tar_states_in(states)):
-        return merge_tar_states(shards)
-    return merge_epoch_states(states, batch_size=batch_size, drop_last=drop_last).to_dict()
+    found = list(_states_in(states, batch_size, drop_last))
+    if not found:
+        raise ConfigError(
+            "merge_states found no state of a torchbucket data set or sampler; give it the state_dict() of every "
+            "rank's StatefulDataLoader, data set or sampler"
+        )
+    shards = [state for state in found if isinstance(state, TarState)]
+    return (merge_tar_states(shards) if len(shards) == len(found) else merge_epoch_states(found)).to_dict()
+
+
+def _states_in(states: object, batch_size: int | None, drop_last: bool) -> Iterator[EpochState]:
+    """The states inside any nesting; what a loader yielded since its snapshot is counted as consumed."""
+    if isinstance(states, Mapping):
+        for kind in (EpochState, TarState):
+            if kind.MARK in states:
+                yield kind.from_dict(states)
+                return
+        inner = [state for value in states.values() for state in _states_in(value, batch_size, drop_last)]
+        steps = states.get(_STEPS_SINCE, 0)
+        if inner and steps:
+            _check_countable(inner, steps, batch_size)
+            last_worker = states[_SNAPSHOT][_LAST_WORKER]
+            inner = advanced(inner, steps, batch_size=batch_size or 1, drop_last=drop_last, last_worker=last_worker)
+        yield from inner
+    elif isinstance(states, Iterable) and not isinstance(states, str | bytes):
+        for value in states:
+            yield from _states_in(value, batch_size, drop_last)
+
+
+def _check_countable(states: list[EpochState], steps: int, batch_size: int | None) -> None:
+    if any(isinstance(state, TarState) for state in states):
+        raise ConfigError(
+            f"a loader yielded {steps} batches since it took its workers' states, and how far those got in their "
+            "shards is not known: leave snapshot_every_n_steps of the StatefulDataLoader at 1"
+        )
+    if batch_size is None:
+        raise ConfigError(
+            f"a loader yielded {steps} batches since its last snapshot (snapshot_every_n_steps is more than 1), and "
+            "its state does not say how long they were: give merge_states the loader's batch_size"
+        )

@@ -11,9 +11,9 @@ from torchbucket.datasets.closing_iterator import ClosingIterator
 from torchbucket.datasets.epochs.clock import EpochClock
 from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.sharding import Even
-from torchbucket.datasets.epochs.state import StateDict
+from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.datasets.listed import ListedDataset
-from torchbucket.datasets.resumable_iterator import ReaderState, ResumableIterator
+from torchbucket.datasets.resumable_iterator import ResumableIterator
 from torchbucket.datasets.settings import StreamSettings
 from torchbucket.datasets.sharded_stream import ShardedStream
 from torchbucket.datasets.source import ObjectSource
@@ -22,7 +22,7 @@ from torchbucket.errors import ConfigError
 __all__ = ["ResumableDataset"]
 
 T_co = TypeVar("T_co", covariant=True)
-S = TypeVar("S", bound=ReaderState)
+S = TypeVar("S", bound=EpochState)
 
 
 class ResumableDataset(ListedDataset, ShardedStream[T_co], Generic[T_co, S]):
@@ -109,7 +109,7 @@ class ResumableDataset(ListedDataset, ShardedStream[T_co], Generic[T_co, S]):
             self._workers_own = loaded
             return
         if loaded.is_finished():
-            loaded = self._state_type.beginning(self._plan, loaded.epoch + 1)
+            loaded = self._state_type(plan=self._plan, epoch=loaded.epoch + 1)
         loaded.opened()  # a state that contradicts itself is refused here, not in a worker
         self._loaded = loaded
         self._latest = None
@@ -136,7 +136,7 @@ class ResumableDataset(ListedDataset, ShardedStream[T_co], Generic[T_co, S]):
         """Where a pass of an epoch begins."""
         if self._loaded is not None and resuming and self._loaded.epoch == epoch:
             return self._loaded
-        beginning: S = self._state_type.beginning(self._plan, epoch)
+        beginning: S = self._state_type(plan=self._plan, epoch=epoch)
         return beginning
 
     def __getstate__(self) -> dict[str, object]:

@@ -4,42 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
-from torchbucket.datasets.epochs.epoch import Epoch, EpochPlan
 from torchbucket.datasets.epochs.sharding import Shard
-from torchbucket.datasets.epochs.state import StateDict
+from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.datasets.source import ObjectSource
 
-__all__ = ["ReaderState", "ResumableIterator"]
+__all__ = ["ResumableIterator"]
 
 T = TypeVar("T")
 
 
-class ReaderState(Protocol):
-    """How far a reader got in an epoch. What the methods say: ``EpochState``."""
-
-    @property
-    def plan(self) -> EpochPlan: ...
-
-    @property
-    def epoch(self) -> int: ...
-
-    @classmethod
-    def beginning(cls, plan: EpochPlan, epoch: int) -> Self: ...
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any], plan: EpochPlan | None = None) -> Self: ...
-
-    def to_dict(self) -> StateDict: ...
-
-    def opened(self) -> Epoch: ...
-
-    def is_finished(self) -> bool: ...
-
-
-S = TypeVar("S", bound=ReaderState)
+S = TypeVar("S", bound=EpochState)
 
 
 class ResumableIterator(Iterator[T], Generic[T, S]):

@@ -149,7 +149,7 @@ def test_any_ranks_and_workers_after_any_others_deliver_each_sample_once(shards,
     seen: list[tuple[str, dict[str, bytes]]] = []
     state = TarState.from_dict(source.state_dict())
     for workers in layouts:
-        if state.shards.epoch:
+        if state.epoch:
             break  # all was consumed, so this is the beginning of the next epoch
         states = []
         for rank, count in enumerate(workers):
@@ -161,6 +161,6 @@ def test_any_ranks_and_workers_after_any_others_deliver_each_sample_once(shards,
                 states.append(samples.state_dict())
                 samples.close()
         state = TarState.from_dict(merge_states(json.loads(json.dumps(states[::-1]))))
-    if state.shards.epoch == 0:
+    if state.epoch == 0:
         seen += reader(Shard(rank=Rank(rank=0, world_size=1)), state, source)
     assert comparable(seen) == expected

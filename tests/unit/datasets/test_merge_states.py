@@ -8,6 +8,7 @@ from torchbucket import ConfigError, merge_states
 from torchbucket.datasets.epochs.epoch import EpochPlan
 from torchbucket.datasets.epochs.sharding import Rank, Shard
 from torchbucket.datasets.epochs.state import EpochState
+from torchbucket.datasets.tar.state import TarState
 
 PLAN = EpochPlan(count=20, names="n")
 
@@ -22,6 +23,17 @@ def test_states_are_found_in_any_nesting():
     merged = merge_states([nested, [[state(1, 2, 4)]]])
     assert merged["stages"] == [[[3], [4]]]
     assert "rank" not in merged
+
+
+def test_states_that_come_one_by_one_are_found():
+    gathered = (iter([state(rank, 2, 3)]) for rank in range(2))
+    assert merge_states({"ranks": gathered})["stages"] == [[[3], [3]]]
+
+
+def test_a_state_of_shards_beside_one_of_objects_is_not_left_out_silently():
+    shards = TarState(plan=EpochPlan(count=3, names="s")).to_dict()
+    with pytest.raises(ConfigError, match="differ in plan"):
+        merge_states([shards, state(0, 1)])
 
 
 def test_the_same_state_twice_is_one():

@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from torchbucket.datasets.epochs.batches import consumed_after
 from torchbucket.datasets.epochs.epoch import Stage
 from torchbucket.datasets.epochs.sharding import Rank, Shard
-from torchbucket.datasets.epochs.state import MARK, EpochState, StateDict
+from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.errors import ConfigError
 
-__all__ = ["merge_epoch_states", "state_after"]
+__all__ = ["advanced", "merge_epoch_states", "stage_of", "state_after"]
 
-# Where torchdata 0.11 keeps what it needs to replay the batches since a snapshot: StatefulDataLoader.state_dict().
-_SNAPSHOT, _STEPS_SINCE, _LAST_WORKER = "_snapshot", "_steps_since_snapshot", "_last_yielded_worker_id"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Batches:
-    size: int | None
-    drop_last: bool
+S = TypeVar("S", bound=EpochState)
 
 
-def merge_epoch_states(states: object, *, batch_size: int | None = None, drop_last: bool = False) -> EpochState:
-    """Join the states of whole-object readers; see ``torchbucket.merge_states``."""
-    found = list(_found(states, _Batches(size=batch_size, drop_last=drop_last)))
-    if not found:
-        raise ConfigError(
-            "merge_states found no state of a torchbucket data set or sampler; give it the state_dict() of every "
-            "rank's StatefulDataLoader, data set or sampler"
-        )
-    first = found[0]
-    for state in found:
+def merge_epoch_states(states: Sequence[S]) -> S:
+    """Join the states of all readers of whole objects; see ``torchbucket.merge_states``."""
+    first = states[0]
+    for state in states:
         for what in ("plan", "epoch", "stages"):
             if getattr(state, what) != getattr(first, what):
                 raise ConfigError(
                     f"merge_states got states that differ in {what}: {getattr(first, what)!r} and "
                     f"{getattr(state, what)!r}. Merge the states of one data set, taken by all ranks at one step"
                 )
-    stage = _stage(found)
+    stage = stage_of(states)
     return first if stage is None else _after(first, stage)
 
 
@@ -82,7 +69,7 @@ def state_after(
     return _after(state, tuple(stage)).to_dict()
 
 
-def _after(state: EpochState, stage: Stage) -> EpochState:
+def _after(state: S, stage: Stage) -> S:
     """Where all readers together are when the stage is over: in the next epoch, if nothing of this one is left."""
     epoch = state.opened()
     whole = replace(state, shard=None, consumed=0)
@@ -94,7 +81,7 @@ def _after(state: EpochState, stage: Stage) -> EpochState:
     return whole
 
 
-def _stage(states: list[EpochState]) -> Stage | None:
+def stage_of(states: Sequence[EpochState]) -> Stage | None:
     """What each reader consumed; None where the states are of no readers."""
     consumed: dict[Shard, int] = {}
     for state in states:
@@ -128,35 +115,19 @@ def _stage(states: list[EpochState]) -> Stage | None:
     return tuple(stage)
 
 
-def _found(states: object, batches: _Batches) -> Iterator[EpochState]:
-    """The states inside any nesting; what a loader yielded since its snapshot is counted as consumed."""
-    if isinstance(states, Mapping):
-        if MARK in states:
-            yield EpochState.from_dict(states)
-            return
-        inner = [state for value in states.values() for state in _found(value, batches)]
-        steps = states.get(_STEPS_SINCE, 0)
-        yield from _advanced(inner, steps, states[_SNAPSHOT], batches) if steps and inner else inner
-    elif isinstance(states, Iterable) and not isinstance(states, str | bytes):
-        for value in states:
-            yield from _found(value, batches)
-
-
-def _advanced(states: list[EpochState], steps: int, snapshot: Mapping[str, Any], batches: _Batches) -> list[EpochState]:
-    if batches.size is None:
-        raise ConfigError(
-            f"a loader yielded {steps} batches since its last snapshot (snapshot_every_n_steps is more than 1), and "
-            "its state does not say how long they were: give merge_states the loader's batch_size"
-        )
+def advanced(
+    states: Sequence[EpochState], batches: int, *, batch_size: int, drop_last: bool, last_worker: int
+) -> list[EpochState]:
+    """The states of a loader's workers after more batches, the last one before them having been ``last_worker``'s."""
     by_worker = {state.shard.worker: state for state in states if state.shard is not None}
     ordered = [by_worker[worker] for worker in sorted(by_worker)]
     shares = [len(state.opened().share(state.shard)) for state in ordered if state.shard is not None]
     consumed = consumed_after(
         shares,
-        steps,
-        batches.size,
-        drop_last=batches.drop_last,
+        batches,
+        batch_size,
+        drop_last=drop_last,
         consumed=[state.consumed for state in ordered],
-        first=(snapshot[_LAST_WORKER] + 1) % len(ordered),
+        first=(last_worker + 1) % len(ordered),
     )
     return [replace(state, consumed=count) for state, count in zip(ordered, consumed, strict=True)]

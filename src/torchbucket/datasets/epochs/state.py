@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from torchbucket.datasets.epochs.epoch import Epoch, EpochPlan, EpochShare, Stage
 from torchbucket.datasets.epochs.order import check_epoch
 from torchbucket.datasets.epochs.sharding import Rank, Shard, check_even
 from torchbucket.errors import ConfigError
 
-__all__ = ["MARK", "EpochState", "StateDict", "whole_number"]
+__all__ = ["EpochState", "StateDict", "check_mark", "whole_number"]
 
 StateDict = dict[str, Any]
-
-MARK: Final = "torchbucket_state"
-"""The key by which a dictionary is known as a state."""
 
 _VERSION: Final = 1
 
@@ -33,16 +30,13 @@ class EpochState:
         consumed: how many samples of its share that reader consumed.
     """
 
+    MARK: ClassVar[str] = "torchbucket_state"  # the key by which a dictionary is known as a state
+
     plan: EpochPlan
     epoch: int = 0
     stages: tuple[Stage, ...] = ()
     shard: Shard | None = None
     consumed: int = 0
-
-    @classmethod
-    def beginning(cls, plan: EpochPlan, epoch: int) -> Self:
-        """Where an epoch begins, for any reader."""
-        return cls(plan=plan, epoch=epoch)
 
     def is_finished(self) -> bool:
         """Whether the reader whose state this is has consumed its share."""
@@ -76,7 +70,7 @@ class EpochState:
         """The state as numbers, texts and lists, for ``torch.save`` and JSON alike."""
         plan = self.plan
         state: StateDict = {
-            MARK: _VERSION,
+            EpochState.MARK: _VERSION,
             "count": plan.count,
             "names": plan.names,
             "shuffle": plan.shuffle,
@@ -102,17 +96,7 @@ class EpochState:
         Raises:
             ConfigError: it is no state, of another version, damaged, or of another data set, order or split.
         """
-        if not isinstance(state, Mapping) or MARK not in state:
-            raise ConfigError(
-                "expected a state of a torchbucket data set or sampler; got "
-                f"{'a dictionary without ' + repr(MARK) if isinstance(state, Mapping) else type(state).__name__}. "
-                "A StatefulDataLoader loads its own states; torchbucket.merge_states takes them too"
-            )
-        if state[MARK] != _VERSION:
-            raise ConfigError(
-                f"the state has version {state[MARK]!r}, and this torchbucket reads version {_VERSION}: load it with "
-                "the torchbucket that made it"
-            )
+        check_mark(state, cls.MARK, _VERSION, "a torchbucket data set or sampler")
         try:
             made = cls._read(state)
         except (KeyError, TypeError, ValueError) as error:
@@ -161,6 +145,21 @@ class EpochState:
                     f"the state was made with {setting}={then!r}, and this data set or sampler has {setting}={now!r}: "
                     "what is left of the epoch would be other objects. Construct it as it was"
                 )
+
+
+def check_mark(state: object, mark: str, version: int, owner: str) -> None:
+    """Raise ``ConfigError`` unless a dictionary has the mark of a state, and a version that is known."""
+    if not isinstance(state, Mapping) or mark not in state:
+        raise ConfigError(
+            f"expected a state of {owner}; got "
+            f"{'a dictionary without ' + repr(mark) if isinstance(state, Mapping) else type(state).__name__}. "
+            "A StatefulDataLoader loads its own states; torchbucket.merge_states takes them too"
+        )
+    if state[mark] != version:
+        raise ConfigError(
+            f"the state has version {state[mark]!r}, and this torchbucket reads version {version}: load it with the "
+            "torchbucket that made it"
+        )
 
 
 def whole_number(value: object) -> int:

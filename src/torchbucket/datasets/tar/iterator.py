@@ -47,7 +47,7 @@ class TarIterator(ResumableIterator[T, TarState]):
             return begun
         rest, opened = begun.rest, 0
         if self._exhausted:
-            rest, opened = (), len(self._share) - begun.shards.consumed
+            rest, opened = (), len(self._share) - begun.consumed
         elif self._latest is not None:
             number, piece, last, ends_shard = self._latest
             opened = max(0, number + 1 - len(begun.rest))
@@ -56,7 +56,7 @@ class TarIterator(ResumableIterator[T, TarState]):
                 rest = (Place(piece.shard, last.stop, piece.stop, last.version), *rest)
         return replace(
             begun,
-            shards=replace(begun.shards, consumed=begun.shards.consumed + opened),
+            consumed=begun.consumed + opened,
             rest=rest,
             buffer=tuple(sample.place for sample in self._buffer),
             draws=self._draws,
@@ -64,7 +64,7 @@ class TarIterator(ResumableIterator[T, TarState]):
 
     def _run(self) -> Generator[T, None, None]:
         begun = self._state
-        shards = map(Place, self._share.positions(begun.shards.consumed))
+        shards = map(Place, self._share.positions(begun.consumed))
         read = stream_samples if self._settings.fetch == "whole" else jump_samples
         found = read(
             self._source,
@@ -114,7 +114,7 @@ class TarIterator(ResumableIterator[T, TarState]):
     def _check_not_empty(self) -> None:
         """Raise where a reader has shards and, from their beginning to their end, found no sample in any."""
         begun, count = self._state, len(self._share)
-        if self._source.allow_empty or begun.rest or begun.shards.stages or begun.shards.consumed or not count:
+        if self._source.allow_empty or begun.rest or begun.stages or begun.consumed or not count:
             return
         first = self._source.uri(next(iter(self._share.positions(0))))
         extensions = list(self._settings.extensions or ["jpg"])
@@ -126,5 +126,5 @@ class TarIterator(ResumableIterator[T, TarState]):
         )
 
     def _seed(self) -> str:
-        shards = self._state.shards
-        return f"torchbucket buffer 1 {shards.plan.seed} {shards.epoch} {len(shards.stages)} {self._shard}"
+        state = self._state
+        return f"torchbucket buffer 1 {state.plan.seed} {state.epoch} {len(state.stages)} {self._shard}"
