@@ -5,12 +5,13 @@ It shares no code with the rest.
 
 from buckettestbed.auth.credentials import AccessKey, Credentials
 from buckettestbed.faults.rules import FaultError
-from buckettestbed.launch import RunningTestbed, TestbedError, launch_testbed
+from buckettestbed.launch import DirectoryInUseError, RunningTestbed, TestbedError, launch_testbed
 from buckettestbed.serving.log import LoggedRequest
 
 __all__ = [
     "AccessKey",
     "Credentials",
+    "DirectoryInUseError",
     "FaultError",
     "LoggedRequest",
     "RunningTestbed",

@@ -18,7 +18,7 @@ from buckettestbed.auth.gcs import TOKEN_PATH
 from buckettestbed.auth.throwaway import TOKEN_LIFETIME_LIMIT_S, ThrowAwayCredentials
 from buckettestbed.faults.rules import FaultError
 from buckettestbed.gcs.service import GcsService
-from buckettestbed.model.directory import DirectoryError, DirectoryHolder
+from buckettestbed.model.directory import DirectoryError, DirectoryHolder, DirectoryInUseError
 from buckettestbed.model.memory import MemoryHolder
 from buckettestbed.model.objects import Buckets, InvalidBucketNameError
 from buckettestbed.network.model import NetworkModelError
@@ -29,6 +29,7 @@ from buckettestbed.serving.application import Application
 from buckettestbed.serving.dialect import Dialect
 from buckettestbed.serving.server import listen, serve
 from buckettestbed.serving.tls import ThrowAwayAuthority
+from buckettestbed.statuses import DIRECTORY_IN_USE, USAGE
 
 __all__ = ["main"]
 
@@ -37,7 +38,11 @@ _ADMIN_HOST = "127.0.0.1"
 
 
 class _UsageError(Exception):
-    """A mistake on the command line, told in one line."""
+    """A mistake on the command line, told in one line; `status` is the exit status."""
+
+    def __init__(self, message: str, status: int = USAGE) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,7 +77,7 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--log-requests", type=int, default=0, metavar="N", help="keep a log of the latest N requests; 0 keeps none"
     )
-    parser.add_argument("--directory", metavar="DIR", help="keep objects in this directory instead of memory")
+    parser.add_argument("--directory", metavar="DIR", help="keep objects in this directory, which must be its own")
     parser.add_argument(
         "--minimum-part-bytes",
         type=int,
@@ -109,7 +114,7 @@ def _parser() -> _Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the testbed; returns the exit status: 0 after a signal, 2 for a mistake in the arguments, told on stderr.
+    """Runs the testbed; returns the exit status: 0 after a signal, else one of `statuses`.
 
     Args:
         argv: the arguments after the program's name; None takes them from `sys.argv`.
@@ -119,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(options)
     except _UsageError as error:
         print(f"buckettestbed: {error}", file=sys.stderr)  # noqa: T201 - the command line's own output.
-        return 2
+        return error.status
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -224,7 +229,8 @@ def _buckets(options: argparse.Namespace) -> Buckets:
         holder = MemoryHolder() if options.directory is None else DirectoryHolder(Path(options.directory))
         buckets = Buckets(holder)
     except DirectoryError as error:
-        raise _UsageError(f"--directory {options.directory}: {error}") from None
+        status = DIRECTORY_IN_USE if isinstance(error, DirectoryInUseError) else USAGE
+        raise _UsageError(f"--directory {options.directory}: {error}", status) from None
     named = [("--bucket", name) for name in options.bucket] + [
         ("--public-bucket", name) for name in options.public_bucket
     ]

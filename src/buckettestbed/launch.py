@@ -19,8 +19,9 @@ from typing import IO, Any, cast
 from buckettestbed.auth.credentials import Credentials
 from buckettestbed.presets import Faults, load_faults, load_network
 from buckettestbed.serving.log import LoggedRequest
+from buckettestbed.statuses import DIRECTORY_IN_USE
 
-__all__ = ["RunningTestbed", "TestbedError", "launch_testbed"]
+__all__ = ["DirectoryInUseError", "RunningTestbed", "TestbedError", "launch_testbed"]
 
 _START_LIMIT_S = 60.0
 """*Source*: ours; it takes under a second, and about 15 s for a directory of a million objects."""
@@ -36,6 +37,10 @@ class TestbedError(RuntimeError):
     """The testbed did not start, ended too early, or refused an admin request; the message has what it wrote."""
 
     __test__ = False  # Its name is not that of a test class.
+
+
+class DirectoryInUseError(TestbedError):
+    """The testbed did not start because another one serves its directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +173,7 @@ def launch_testbed(
             fields of a `FaultRule`.
         log_requests: how many of the latest requests the log keeps; 0 for no log.
         tls: serve HTTPS; verify with `ca_certificate`.
-        directory: keep objects there instead of in memory.
+        directory: keep objects there instead of in memory; it must be empty, not exist, or be a testbed's from before.
         minimum_part_bytes: least size of a multipart upload's part other than the last; None for the providers' 5 MiB.
         require_auth: refuse requests without one of the testbed's `credentials`, as the provider would.
         public_buckets: buckets that anyone may read in spite of that; made where they do not exist.
@@ -177,6 +182,7 @@ def launch_testbed(
 
     Raises:
         TestbedError: it did not start in time or ended at once; the message says what it wrote.
+        DirectoryInUseError: another testbed serves `directory`.
         FaultError: the faults are not valid.
     """
     command = [sys.executable, "-m", "buckettestbed", "--port", "0", "--exit-with-parent"]
@@ -220,7 +226,8 @@ def _announced(process: "subprocess.Popen[bytes]", log: IO[bytes], start_limit_s
         piece = os.read(process.stdout.fileno(), 65536)
         if not piece:
             status = process.wait(_STOP_LIMIT_S)
-            raise TestbedError(
+            kind = DirectoryInUseError if status == DIRECTORY_IN_USE else TestbedError
+            raise kind(
                 f"the testbed ended with status {status} instead of starting; it wrote: {_text(log) or 'nothing'}"
             )
         line += piece

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.sweep.environment import TESTBED_REGION, ask_loopback_directly
-from buckettestbed.launch import RunningTestbed, launch_testbed
+from buckettestbed.launch import DirectoryInUseError, RunningTestbed, launch_testbed
 
 __all__ = ["SweepGrounds"]
 
@@ -79,10 +80,16 @@ class SweepGrounds:
         fields = settings.config["target"]
         key = (bool(fields["tls"]), settings.cache_directory, str(fields["bucket"]))
         if key not in self._testbeds:
-            directory = settings.cache_directory / "testbed" if self._keeps_objects else None
-            if directory is not None:
-                directory.mkdir(parents=True, exist_ok=True)
             ask_loopback_directly(os.environ)
-            testbed = launch_testbed(buckets=[fields["bucket"]], tls=fields["tls"], directory=directory)
-            self._testbeds[key] = self._stack.enter_context(testbed)
+            self._testbeds[key] = self._launch(settings, buckets=[fields["bucket"]], tls=fields["tls"])
         return self._testbeds[key]
+
+    def _launch(self, settings: JobSettings, **options: Any) -> RunningTestbed:
+        """Start a testbed, in the first directory of the cache that no other testbed serves where it keeps objects."""
+        if not self._keeps_objects:
+            return self._stack.enter_context(launch_testbed(**options))
+        for number in count(1):
+            directory = settings.cache_directory / f"testbed-{number}"
+            with suppress(DirectoryInUseError):
+                return self._stack.enter_context(launch_testbed(directory=directory, **options))
+        raise AssertionError("numbers have no end")

@@ -1,20 +1,23 @@
 """Objects held in a directory, so that they outlast the testbed and need not fit into memory.
 
-    DIR/BUCKET/location              where the bucket's creation asked it to be; only where it asked for something
-    DIR/BUCKET/aa/aabbcc….object      one object: its bytes, then a record about it (see `_record_bytes`)
-    DIR/.incoming-PID-RANDOM/         bodies that are arriving and parts of open uploads; locked while the testbed lives
+    DIR/.buckettestbed               says that the directory is a testbed's, and in which format; locked while it serves
+    DIR/.incoming/                   bodies that are arriving and parts of open uploads
+    DIR/BUCKET/.bucket               makes the folder a bucket; where the bucket's creation asked it to be
+    DIR/BUCKET/aa/aabbcc….object     one object: its bytes, then a record about it (see `_record_bytes`)
 
 A file is named by the SHA-256 of its key, so no key can leave DIR, be too long for a file name or collide with another
 on a file system that folds case. The key is in the record. Bytes and record are one file, which a rename publishes: a
-reader, this testbed or another one in the same directory, sees the old object or the new one, never a mixture. The
-objects are found when a testbed starts; it does not see what another writes later.
+reader sees the old object or the new one, never a mixture. Whatever else lies in the directory, links included, is
+neither served nor removed.
 """
 
 import asyncio
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,20 +29,28 @@ from buckettestbed.model.digests import combine_crcs, digests_of
 from buckettestbed.model.hashing import ArrivingBytes
 from buckettestbed.model.objects import Attributes, StoredObject
 
-__all__ = ["DirectoryError", "DirectoryHolder", "FileContent"]
+__all__ = ["DirectoryError", "DirectoryHolder", "DirectoryInUseError", "FileContent"]
+
+_OWNER = ".buckettestbed"
+_OWNED = {"format": "buckettestbed directory", "version": 3}
+_BUCKET = ".bucket"
+_INCOMING = ".incoming"
 
 _MAGIC = b"BBTESTB2"
-"""Ends every object's file; the digit is the format's version."""
+"""Ends every object's file."""
 
 _TAIL_BYTES = len(_MAGIC) + 4
-_SUFFIX = ".object"
-_LOCATION = "location"
-_INCOMING = ".incoming-"
+_SHARD = re.compile(r"[0-9a-f]{2}\Z")
+_OBJECT = re.compile(r"[0-9a-f]{64}\.object\Z")
 _COPY_BYTES = 1 << 20
 
 
 class DirectoryError(Exception):
-    """The directory cannot be used, or holds what is not an object."""
+    """The directory cannot be used, is none of a testbed's, or holds what is not an object."""
+
+
+class DirectoryInUseError(DirectoryError):
+    """Another testbed serves the directory."""
 
 
 class FileContent:
@@ -56,14 +67,14 @@ class FileContent:
         self._identity = _identity(path.stat())
 
     def open(self) -> "FileReader":
-        """Opens the file; raises ContentGoneError where another testbed removed or replaced it."""
+        """Opens the file; raises ContentGoneError where it was removed or replaced meanwhile."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             raise ContentGoneError(f"cannot read {self.path}: {error.strerror}") from error
         if _identity(os.fstat(descriptor)) != self._identity:
             os.close(descriptor)
-            raise ContentGoneError(f"{self.path} was replaced by another process since this testbed read or wrote it")
+            raise ContentGoneError(f"{self.path} was replaced since this object was written")
         return FileReader(descriptor, self.path)
 
     def append(self, record: bytes) -> None:
@@ -149,62 +160,97 @@ class FileIncoming:
 
 
 class DirectoryHolder:
-    """Keeps objects in a directory.
+    """Keeps objects in a directory that is this testbed's alone until `close`, or until the process ends.
 
     Args:
-        directory: made where it does not exist. Several testbeds may use one at the same time.
+        directory: made where it does not exist; an empty one, or one that a testbed made.
 
     Raises:
-        DirectoryError: it cannot be made, written to or read.
+        DirectoryInUseError: another testbed serves it.
+        DirectoryError: it holds something and is none of a testbed's, is of another format, or cannot be made, written
+            to or read.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
+        self._incoming = self._directory / _INCOMING
+        self._lock = -1
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._sweep()
-            self._incoming = Path(tempfile.mkdtemp(prefix=f"{_INCOMING}{os.getpid()}-", dir=self._directory))
-            self._lock = os.open(self._incoming, os.O_RDONLY | os.O_CLOEXEC)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._lock = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._own()
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(self._incoming)  # Of a testbed that was killed.
+            self._incoming.mkdir()
+        except BlockingIOError:
+            self._unlock()
+            raise DirectoryInUseError(f"another testbed serves {directory}; end it, or give another one") from None
         except OSError as error:
+            self._unlock()
             raise DirectoryError(f"cannot use {directory}: {error.strerror or error}") from error
+        except DirectoryError:
+            self._unlock()
+            raise
 
-    def _sweep(self) -> None:
-        """Removes what testbeds that were killed left of unfinished bodies: their lock is free."""
-        for folder in self._directory.glob(_INCOMING + "*"):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            except BlockingIOError:  # Its testbed lives.
-                pass
-            finally:
-                os.close(descriptor)
+    def _own(self) -> None:
+        """Makes an empty directory this testbed's; raises DirectoryError for one that is someone else's."""
+        owner = self._directory / _OWNER
+        names = sorted(path.name for path in self._directory.iterdir())
+        if not names:
+            owner.write_text(json.dumps(_OWNED))
+            return
+        advice = "nothing in it was touched; give an empty directory, or one that does not exist"
+        try:
+            found = json.loads(owner.read_bytes())
+        except FileNotFoundError:
+            raise DirectoryError(
+                f"it holds {names[0]!r} and no {_OWNER}, so it is none of a testbed's; {advice}"
+            ) from None
+        except ValueError:
+            found = None
+        if found != _OWNED:
+            raise DirectoryError(
+                f"its {_OWNER} is {json.dumps(found)}; this testbed reads {json.dumps(_OWNED)}; {advice}"
+            )
+
+    def _unlock(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
         """Yields the buckets that the directory holds."""
-        for folder in sorted(self._directory.iterdir()):
-            if folder.is_dir() and not folder.name.startswith("."):
-                yield folder.name, folder.stat().st_ctime, _read_location(folder), self._objects(folder)
+        for folder in sorted(_real_folders(self._directory)):
+            bucket = folder / _BUCKET
+            if bucket.is_file() and not bucket.is_symlink():
+                yield folder.name, folder.stat().st_ctime, bucket.read_text(), self._objects(folder)
 
     def _objects(self, folder: Path) -> Iterator[StoredObject]:
-        for shard in os.scandir(folder):
-            if shard.name == _LOCATION:
-                continue
-            for entry in os.scandir(shard.path):
-                if entry.name.endswith(_SUFFIX) and (found := _read_object(Path(entry.path))) is not None:
-                    yield found
+        for shard in _shards(folder):
+            with os.scandir(shard) as entries:
+                for entry in entries:
+                    if _OBJECT.match(entry.name) and entry.is_file(follow_symlinks=False):
+                        yield _read_object(Path(entry.path))
 
     def create_bucket(self, name: str, location: str) -> None:
-        """Makes the bucket's folder."""
+        """Makes the bucket's folder; raises OSError where something else has its name."""
         folder = self._directory / name
-        folder.mkdir(exist_ok=True)
-        if location:
-            (folder / _LOCATION).write_text(location)
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            if folder.is_symlink() or any(folder.iterdir()):
+                raise
+        (folder / _BUCKET).write_text(location)
 
     def delete_bucket(self, name: str) -> None:
-        """Removes the bucket's folder."""
-        shutil.rmtree(self._directory / name)
+        """Removes what the bucket's folder has of the testbed's, and the folder if nothing else is in it."""
+        folder = self._directory / name
+        (folder / _BUCKET).unlink()
+        with contextlib.suppress(OSError):  # Something else is in one of them.
+            for shard in _shards(folder):
+                shard.rmdir()
+            folder.rmdir()
 
     def receive(self) -> FileIncoming:
         """Starts to take a body in."""
@@ -235,7 +281,11 @@ class DirectoryHolder:
         assert isinstance(content, FileContent), "a directory holder publishes only what it received"
         content.append(_record_bytes(found))
         final = self._path(bucket, found.key)
-        final.parent.mkdir(exist_ok=True)
+        try:
+            final.parent.mkdir()
+        except FileExistsError:
+            if final.parent.is_symlink():
+                raise
         content.move(final)
 
     def remove(self, bucket: str, key: str) -> None:
@@ -245,18 +295,22 @@ class DirectoryHolder:
     def close(self) -> None:
         """Removes unfinished bodies and gives up the lock."""
         shutil.rmtree(self._incoming, ignore_errors=True)
-        os.close(self._lock)
+        self._unlock()
 
     def _path(self, bucket: str, key: str) -> Path:
         digest = hashlib.sha256(key.encode()).hexdigest()
-        return self._directory / bucket / digest[:2] / (digest + _SUFFIX)
+        return self._directory / bucket / digest[:2] / f"{digest}.object"
 
 
-def _read_location(folder: Path) -> str:
-    try:
-        return (folder / _LOCATION).read_text()
-    except FileNotFoundError:
-        return ""
+def _real_folders(folder: Path) -> list[Path]:
+    """Returns the folders in a folder that are no links."""
+    with os.scandir(folder) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _shards(folder: Path) -> list[Path]:
+    """Returns the folders of a bucket's folder that objects lie in."""
+    return [shard for shard in _real_folders(folder) if _SHARD.match(shard.name)]
 
 
 def _record_bytes(found: StoredObject) -> bytes:
@@ -281,25 +335,18 @@ def _record_bytes(found: StoredObject) -> bytes:
     return encoded + len(encoded).to_bytes(4, "big") + _MAGIC
 
 
-def _read_object(path: Path) -> StoredObject | None:
-    """Returns the object in a file, or None where another testbed removed it meanwhile; raises DirectoryError where it
-    holds none."""
-    try:
-        with path.open("rb") as file:
-            size_bytes = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size_bytes - 4096))
+def _read_object(path: Path) -> StoredObject:
+    """Returns the object in a file; raises DirectoryError where it holds none."""
+    with path.open("rb") as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size_bytes - 4096))
+        tail = file.read()
+        length = int.from_bytes(tail[-_TAIL_BYTES : -len(_MAGIC)], "big")
+        if not tail.endswith(_MAGIC) or length > size_bytes - _TAIL_BYTES:
+            raise DirectoryError(f"{path} is not an object: it does not end in a record; remove it")
+        if length + _TAIL_BYTES > len(tail):
+            file.seek(size_bytes - length - _TAIL_BYTES)
             tail = file.read()
-            length = int.from_bytes(tail[-_TAIL_BYTES : -len(_MAGIC)], "big")
-            if not tail.endswith(_MAGIC) or length > size_bytes - _TAIL_BYTES:
-                raise DirectoryError(
-                    f"{path} is not an object of this version's testbed: it does not end in a record of version"
-                    f" {_MAGIC[-1:].decode()}; remove the directory, or give another"
-                )
-            if length + _TAIL_BYTES > len(tail):
-                file.seek(size_bytes - length - _TAIL_BYTES)
-                tail = file.read()
-    except FileNotFoundError:
-        return None
     record = json.loads(tail[-length - _TAIL_BYTES : -_TAIL_BYTES])
     return StoredObject(
         key=record["key"],

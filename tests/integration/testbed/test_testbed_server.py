@@ -22,7 +22,7 @@ import pytest
 from client_kit import BUCKET, Boto3Client
 
 from bucketbench.cli import main as bucketbench_main
-from buckettestbed import RunningTestbed, TestbedError, launch_testbed
+from buckettestbed import DirectoryInUseError, RunningTestbed, TestbedError, launch_testbed
 from buckettestbed.command import main as testbed_main
 
 BODY = random.Random(3).randbytes(300_000)
@@ -243,27 +243,23 @@ def test_a_directory_outlasts_its_testbed(tmp_path: Path) -> None:
         etags = {found["Key"]: found["ETag"] for found in client.s3.list_objects_v2(Bucket=BUCKET)["Contents"]}
         assert client.load("large") == BODY * 60
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept"]
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == [BUCKET]
-    with launch_testbed(directory=tmp_path / "kept") as second, launch_testbed(directory=tmp_path / "kept") as third:
-        for running in (second, third):
-            client = Boto3Client(running)
-            listed = client.s3.list_objects_v2(Bucket=BUCKET)["Contents"]
-            assert {found["Key"]: found["ETag"] for found in listed} == etags
-            assert [found["Key"] for found in listed] == sorted([*keys, "large"])
-            for key in keys:
-                found = client.s3.get_object(Bucket=BUCKET, Key=key)
-                assert (found["Body"].read(), found["Metadata"], found["ContentType"]) == (
-                    key.encode(),
-                    {"a": "b"},
-                    "t/x",
-                )
-            assert client.load("large") == BODY * 60
-        Boto3Client(second).save("case", b"changed by another")
-        status = Boto3Client(third).s3.get_object
-        with pytest.raises(Boto3Client(third).s3.exceptions.ClientError, match="InternalError"):
-            status(Bucket=BUCKET, Key="case")
-    with launch_testbed(directory=tmp_path / "kept") as fourth:
-        assert Boto3Client(fourth).load("case") == b"changed by another"
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [".buckettestbed", BUCKET]
+    with launch_testbed(directory=tmp_path / "kept") as second:
+        with (
+            pytest.raises(DirectoryInUseError, match="another testbed serves"),
+            launch_testbed(directory=tmp_path / "kept"),
+        ):
+            pass
+        client = Boto3Client(second)
+        listed = client.s3.list_objects_v2(Bucket=BUCKET)["Contents"]
+        assert {found["Key"]: found["ETag"] for found in listed} == etags
+        assert [found["Key"] for found in listed] == sorted([*keys, "large"])
+        for key in keys:
+            found = client.s3.get_object(Bucket=BUCKET, Key=key)
+            assert (found["Body"].read(), found["Metadata"], found["ContentType"]) == (key.encode(), {"a": "b"}, "t/x")
+        assert client.load("large") == BODY * 60
+    with launch_testbed(directory=tmp_path / "kept"):  # Once the last one has ended.
+        pass
 
 
 def test_an_object_replaced_while_it_is_sent_is_sent_as_it_was(tmp_path: Path) -> None:

@@ -444,6 +444,7 @@ def test_buckets_have_the_region_they_were_made_in(tmp_path: Path) -> None:
     wrong = driver.ask("PUT", "/wrong", body=document.format("moon").encode())
     assert wrong.code == "InvalidLocationConstraint"
     driver.application.close()
+    driver.buckets.holder.close()
     again = Driver(DirectoryHolder(tmp_path))
     for name, region, constraint in [("ours", "eu-central-1", "eu-central-1"), ("data", "us-east-1", None)]:
         assert again.ask("HEAD", f"/{name}").headers["x-amz-bucket-region"] == region

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
-from filelock import FileLock
 
 from bucketbench.clients.protocol import Target
 from bucketbench.datagen import DatasetSpec, Manifest, ProgressReport, ensure_dataset, progress_on, read_manifest
@@ -48,11 +47,8 @@ class DatasetPreparation:
             return
         cache = settings.cache_directory
         cache.mkdir(parents=True, exist_ok=True)
-        # Two sweeps that begin at once take turns: a testbed reads its directory when it starts, so that the second one
-        # must not start before the first has made the data set.
-        with FileLock(cache / "prepare.lock"):
-            target = self._grounds.maker_target(settings)
-            manifest = self._manifests[key] = _manifest(settings, target, write_options(settings, target))
+        target = self._grounds.maker_target(settings)
+        manifest = self._manifests[key] = _manifest(settings, target, write_options(settings, target))
         total_bytes = sum(entry.size_bytes for entry in manifest.entries)
         if settings.uses_testbed and total_bytes <= WARMED_MEMORY_SHARE * psutil.virtual_memory().total:
             warm(target, (entry.key for entry in manifest.entries))
@@ -93,7 +89,8 @@ class DatasetPreparation:
     @staticmethod
     def _key(settings: DatasetSettings) -> tuple[Any, ...]:
         target = settings.config["target"]
-        return (target["name"], target["endpoint"], target["bucket"], settings.prefix, settings.cache_directory)
+        names = ("name", "endpoint", "bucket", "tls")  # A testbed with TLS is another one, of other objects.
+        return (*(target[name] for name in names), settings.prefix, settings.cache_directory)
 
 
 def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, Any]) -> Manifest:
