@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torchbucket.datasets.map import MapDataset
     from torchbucket.datasets.merging import merge_states
     from torchbucket.datasets.prefix_stream import PrefixStream
+    from torchbucket.datasets.read_ahead_sampler import ReadAheadBatchSampler
     from torchbucket.datasets.sampler import ShardedSampler
     from torchbucket.datasets.tar.dataset import TarDataset
     from torchbucket.datasets.tar.names import expand_braces
@@ -59,6 +60,7 @@ __all__ = [
     "PreconditionFailedError",
     "PrefixStream",
     "Read",
+    "ReadAheadBatchSampler",
     "RetryConfig",
     "ShardedSampler",
     "Store",
@@ -86,6 +88,7 @@ _LOADED_WHEN_USED = {
     "ObjectReader": "torchbucket.files.reader",
     "PrefixStream": "torchbucket.datasets.prefix_stream",
     "Read": "torchbucket.store",
+    "ReadAheadBatchSampler": "torchbucket.datasets.read_ahead_sampler",
     "ShardedSampler": "torchbucket.datasets.sampler",
     "Store": "torchbucket.store",
     "TarDataset": "torchbucket.datasets.tar.dataset",

@@ -50,6 +50,10 @@ class DatasetClient(Protocol):
     process and may list the bucket: its time is recorded as indexing. An iterable one shares its samples out between
     DataLoader workers itself.
 
+    A client whose library has a batch sampler of its own defines ``batch_sampler(batches)`` as well: it gets the job's
+    batches of indices, an iterable with a length that is iterated anew each pass, and returns what the DataLoader of a
+    map data set takes in their place. The batches and their order must stay the same.
+
     A class whose library does not survive a fork sets ``fork_safe = False``, and gets workers from a fork server.
 
     A class that reads local files instead of a bucket sets ``needs_local_copy = True``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torchbucket
@@ -24,7 +25,7 @@ def store_config(target: Target, **settings: Any) -> torchbucket.StoreConfig:
 
 
 class TorchbucketMap:
-    """``MapDataset.from_prefix``.
+    """``MapDataset.from_prefix``, with ``ReadAheadBatchSampler``.
 
     Args:
         compose: whether small objects are joined by the server and read as one; on Cloud Storage.
@@ -43,6 +44,10 @@ class TorchbucketMap:
             transform=_Content(target.prefix),
             fetch=self._fetch,
         )
+
+    def batch_sampler(self, batches: Iterable[list[int]]) -> torchbucket.ReadAheadBatchSampler:
+        """The same batches, each with those that come after it."""
+        return torchbucket.ReadAheadBatchSampler(batches)
 
 
 class TorchbucketIterable:

@@ -42,7 +42,8 @@ class MapDataset(ListedDataset, Dataset[T_co]):
     A DataLoader asks for a batch at once (``__getitems__``): all its objects are fetched concurrently, and
     ``transform`` runs on one after the other, in the batch's order, so that random augmentation is reproducible. If one
     fails the rest is dropped and the error names the object; a batch is never shorter than asked for. A worker fetches
-    the batches that the loader has asked it for already (``prefetch_factor``) while it makes this one's samples.
+    the batches that the loader has asked it for already (``prefetch_factor``) while it makes this one's samples; of a
+    ``ReadAheadBatchSampler`` it fetches more, also without workers.
 
     Works with fork, forkserver and spawn. Pickles without connections and credentials; with spawn and forkserver
     ``transform`` must be picklable. Threads may share it if ``transform`` allows.
@@ -53,7 +54,7 @@ class MapDataset(ListedDataset, Dataset[T_co]):
     def __init__(self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: MapSettings) -> None:
         check_source(settings.fetch, source)
         super().__init__(source, transform, settings)
-        self._ahead: BatchReadAhead | None = None  # of this process, if it is a DataLoader's worker
+        self._ahead: BatchReadAhead | None = None  # of the process that ``_ahead_pid`` names
         self._ahead_pid: int | None = None
 
     @classmethod
@@ -113,7 +114,7 @@ class MapDataset(ListedDataset, Dataset[T_co]):
     def __getitems__(self, indices: Sequence[int]) -> list[T_co]:
         """Read the objects of a batch at once and transform them in order; the result is as long as ``indices``.
 
-        In a DataLoader's worker the next batches, as far as the loader has asked for them, are being read meanwhile.
+        A DataLoader's next batches, as far as they are known, are being read meanwhile.
 
         Args:
             indices: of any length and order, also repeated ones; negative ones count from the end.
@@ -123,7 +124,7 @@ class MapDataset(ListedDataset, Dataset[T_co]):
             StoreError: an object could not be read, after all retries; the error names it.
         """
         positions = [self._position(index) for index in indices]
-        ahead = self._read_ahead(positions)
+        ahead = self._read_ahead(indices, positions)
         return list(self._samples(self._readers(positions) if ahead is None else ahead.read(positions)))
 
     def __iter__(self) -> Iterator[T_co]:
@@ -139,15 +140,15 @@ class MapDataset(ListedDataset, Dataset[T_co]):
     def _readers(self, positions: Iterable[int]) -> Generator[ObjectReader, None, None]:
         return open_readers(self._source, positions, fetch=self._settings.fetch, budget=self._settings.budget)
 
-    def _read_ahead(self, positions: Sequence[int]) -> BatchReadAhead | None:
-        """What reads a batch of this worker's; None for any other, and in any other process, thread or way to fetch."""
+    def _read_ahead(self, indices: Sequence[int], positions: Sequence[int]) -> BatchReadAhead | None:
+        """What reads a batch of the loader's; None for any other, and in any other thread or way to fetch."""
         if self._settings.fetch != "whole" or threading.current_thread() is not threading.main_thread():
             return None
-        if self._ahead_pid != os.getpid():
-            queued = QueuedBatches.of_this_worker(self, self._position)
-            self._ahead = None if queued is None else BatchReadAhead(self._source, self._settings.budget, queued)
+        if self._ahead is None or self._ahead_pid != os.getpid():
+            queued = QueuedBatches.of_this_process(self, self._position)
+            self._ahead = BatchReadAhead(self._source, self._settings.budget, queued)
             self._ahead_pid = os.getpid()
-        return self._ahead if self._ahead is not None and self._ahead.takes(positions) else None
+        return self._ahead if self._ahead.takes(indices, positions) else None
 
     def _position(self, index: int) -> int:
         index, count = operator.index(index), len(self)

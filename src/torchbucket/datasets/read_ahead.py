@@ -1,4 +1,4 @@
-"""The reads of a DataLoader's worker: those of the next batches begin while this one's samples are made."""
+"""The reads of a DataLoader's batches: those of the next ones begin while this one's samples are made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["BatchReadAhead"]
 
 
 class BatchReadAhead:
-    """Reads one batch after another and, within one budget, those that the worker will be asked for after it.
+    """Reads one batch after another and, within one budget, those that will be asked for after it.
 
     What was begun for a batch is used only where exactly that batch is asked for next; anything else drops it, so that
     no sample depends on what was foreseen. A read that fails is noticed by the batch that needs it. Not for use by
@@ -33,13 +33,16 @@ class BatchReadAhead:
         self._busy = False
         self._begin_anew()
 
-    def takes(self, positions: Sequence[int]) -> bool:
+    def takes(self, indices: Sequence[int], positions: Sequence[int]) -> bool:
         """Whether these are a batch of the loader's, and none is being read.
 
         What a transform, a ``collate_fn`` or a data set around this one asks for besides is to be read elsewhere: it
         says nothing about the batches to come.
         """
-        return not self._busy and self._queued.is_loaders(positions)
+        if self._busy:
+            return False
+        self._queued.hear(indices)
+        return self._queued.is_loaders(positions)
 
     def read(self, positions: Sequence[int]) -> Generator[ObjectReader, None, None]:
         """Yield an open reader for each position of a batch, in order; see ``prefetch.open_readers``."""

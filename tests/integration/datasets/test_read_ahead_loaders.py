@@ -7,7 +7,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, random_split
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from torchbucket import MapDataset
+from torchbucket import MapDataset, ReadAheadBatchSampler, ShardedSampler
 from torchbucket.store import open_store
 
 COUNT = 50
@@ -62,6 +62,31 @@ def test_workers_give_what_the_process_itself_gives(dataset, kind, options):
     )
 
 
+SAMPLERS = {
+    "in order": lambda: range(COUNT),
+    "shuffled": lambda: RandomSampler(range(COUNT), generator=seeded()),
+    "distributed": lambda: DistributedSampler(range(COUNT), num_replicas=3, rank=1, seed=3),
+    "sharded": lambda: ShardedSampler(range(COUNT), seed=3, rank=1, world_size=2),
+}
+
+
+@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
+@pytest.mark.parametrize(
+    "workers",
+    [
+        {"num_workers": 0},
+        {"num_workers": 2, "multiprocessing_context": "fork", "persistent_workers": True, "prefetch_factor": 1},
+        {"num_workers": 2, "multiprocessing_context": "spawn"},
+    ],
+    ids=["no workers", "fork", "spawn"],
+)
+def test_a_read_ahead_batch_sampler_changes_no_batch(dataset, kind, sampler, workers):
+    dataset = MapDataset.from_prefix(dataset_prefix(dataset), transform=number)
+    plain = epochs(dataset, DataLoader, batch_sampler=BatchSampler(sampler(), 4, drop_last=False), num_workers=0)
+    assert epochs(dataset, kind, batch_sampler=ReadAheadBatchSampler(sampler(), 4), **workers) == plain
+
+
 def test_a_part_of_the_data_set_and_workers_out_of_order(dataset):
     part, _ = random_split(dataset, [30, 20], generator=seeded())
     wanted = sorted(part[place] for place in range(30))
@@ -93,6 +118,32 @@ def test_a_state_resumes_at_the_exact_batch(dataset):
     assert begun + list(second) == whole
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("taken", [0, 3, 9])
+def test_a_read_ahead_batch_sampler_resumes_at_the_exact_batch_of_a_later_epoch(dataset, workers, taken):
+    def loader():
+        batches = ReadAheadBatchSampler(ShardedSampler(dataset, seed=3), 5)
+        return StatefulDataLoader(
+            dataset,
+            batch_sampler=batches,
+            num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
+            collate_fn=list,
+        )
+
+    first = loader()
+    whole = [list(first) for _ in range(3)]
+    second = loader()
+    list(second)
+    batches = iter(second)
+    begun = [next(batches) for _ in range(taken)]
+    state = second.state_dict()
+    del batches, second
+    third = loader()
+    third.load_state_dict(state)
+    assert [begun + list(third), list(third)] == whole[1:]
+
+
 def test_an_epoch_left_early_spoils_none_that_follows(dataset):
     loader = DataLoader(
         dataset,
@@ -116,7 +167,7 @@ class Told(MapDataset):
 
     def __getitems__(self, indices):
         samples = super().__getitems__(indices)
-        return [(sample, int(self._ahead is not None and bool(self._ahead.takes(indices)))) for sample in samples]
+        return [(sample, int(self._ahead.takes(indices, indices))) for sample in samples]
 
 
 def number(reader) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from torchbucket import ConfigError, MapDataset, NotFoundError
+from torchbucket import ConfigError, MapDataset, NotFoundError, ReadAheadBatchSampler
 from torchbucket.datasets.queued_batches import QueuedBatches
 
 BODIES = {f"{number:02}": bytes([number]) * 10 for number in range(40)}
@@ -41,7 +41,7 @@ def in_worker(scripted, monkeypatch):
         store = scripted(BODIES)
         dataset = MapDataset.from_prefix("memory://scripted/", **options)
         queued = QueuedBatches(index_queue, dataset._position)
-        monkeypatch.setattr(QueuedBatches, "of_this_worker", classmethod(lambda *_: queued))
+        monkeypatch.setattr(QueuedBatches, "of_this_process", classmethod(lambda *_: queued))
         return store, dataset
 
     return install
@@ -125,7 +125,7 @@ def test_each_index_gives_its_own_sample_whatever_was_foreseen(data):
         dataset._source.store.write(key, body)
     with pytest.MonkeyPatch.context() as patch:
         queued = QueuedBatches(index_queue, dataset._position)
-        patch.setattr(QueuedBatches, "of_this_worker", classmethod(lambda *_: queued))
+        patch.setattr(QueuedBatches, "of_this_process", classmethod(lambda *_: queued))
         for _ in foreseen:
             _, batch = index_queue.get()
             if data.draw(st.booleans()):
@@ -292,3 +292,21 @@ def test_a_data_set_around_it_with_the_same_indices_is_read_ahead_from_its_secon
     first, second, *_ = loader
     assert first[-1] == (3, [])
     assert second[-1] == (7, keys(8, 9, 10, 11))
+
+
+def test_a_real_worker_reads_what_its_first_batch_announces_beyond_its_queue(scripted):
+    store = scripted(BODIES)
+    dataset = MapDataset.from_prefix("memory://scripted/", transform=lambda reader: store.outstanding())
+    loader = DataLoader(
+        dataset,
+        batch_sampler=ReadAheadBatchSampler(range(24), 2, ahead=8),
+        num_workers=2,
+        prefetch_factor=1,  # so that nothing waits in the queue while a batch is read
+        multiprocessing_context="fork",
+        collate_fn=list,
+        timeout=60,
+    )
+    first, second, *rest = loader
+    assert first[-1] == keys(4, 5, 8, 9, 12, 13, 16, 17)
+    assert second[-1] == keys(6, 7, 10, 11, 14, 15, 18, 19)
+    assert rest[-1][-1] == []

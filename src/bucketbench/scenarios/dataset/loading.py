@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from torch.utils.data import DataLoader, IterableDataset
@@ -98,8 +98,11 @@ class JobLoader:
         content: ContentCheck,
         model: Model,
         seed: int,
+        batch_sampler: Callable[[EpochOrder], Any] | None = None,
     ) -> None:
         """Load ``inner``, a map data set (``__getitem__`` and ``__len__``) or an iterable one.
+
+        ``batch_sampler`` is the client's own, if it has one (see ``DatasetClient``).
 
         Raises:
             TypeError: it is neither.
@@ -135,7 +138,7 @@ class JobLoader:
                 shuffle=settings.shuffle,
                 seed=seed,
             )
-            order = {"batch_sampler": self._order}
+            order = {"batch_sampler": batch_sampler(self._order) if batch_sampler else self._order}
         self._loader: DataLoader[Any] = DataLoader(dataset, collate_fn=as_delivered, **order, **workers)
 
     def batches(self, *, epoch: int, limit: int | None = None) -> Iterator[MeteredBatch]:

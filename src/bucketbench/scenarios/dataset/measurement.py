@@ -75,6 +75,7 @@ def run(job: DatasetJob, recorder: Recorder) -> Measurement:
         content=content,
         model=workers_model,
         seed=job.seed,
+        batch_sampler=getattr(client, "batch_sampler", None),
     )
     indexed_s = time.monotonic()
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
