@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bucketbench.report.cells import TEXT_COLUMNS, columns, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange, shared_parameters
-from bucketbench.report.wording import notes, parameter_text, verdict
+from bucketbench.report.wording import notes, parameter_text, verdicts
 from bucketbench.scenarios import table_of
 
 __all__ = ["render_markdown"]
@@ -29,9 +29,10 @@ def render_markdown(run: Run) -> str:
         lines += [_line(headings), _line(":--" if name in TEXT_COLUMNS else "--:" for name in headings)]
         for entry in section.entries:
             cells = [_escaped(text) for text in texts(entry, headings, form)]
-            won = section.contest.winner is entry.summary
-            lines.append(_line(f"**{cell}**" if won else cell for cell in cells))
-        lines += ["", _escaped(verdict(section, form)), ""]
+            lines.append(_line(f"**{cell}**" if section.won(entry) else cell for cell in cells))
+        for verdict in verdicts(section, form):
+            lines += ["", _escaped(verdict)]
+        lines.append("")
         found = notes(section, form)
         lines += [f"- {_escaped(note)}" for note in found] + [""] * bool(found)
     lines += [form.legend]

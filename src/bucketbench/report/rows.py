@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Entry, Section, arrange
 from bucketbench.scenarios import table_of
 from bucketbench.scenarios.presentation import TableForm
-from bucketbench.statistics import MINIMUM_REPEATS, Comparison, FigureSummary, Summary
+from bucketbench.statistics import Comparison, Contest, FigureSummary, Interval
 
 __all__ = ["json_rows"]
 
@@ -18,8 +20,9 @@ def json_rows(run: Run) -> list[dict[str, Any]]:
 
     A value that could not be measured is None, and ``<name>_reason`` beside it says why; where there is a value there
     is no such name. ``errors`` is the sum over the repeats; the other figures are medians of the repeats that
-    succeeded. ``<name>_spread`` is the greatest distance of a repeat from the median, ``<name>_interval`` that of the
-    bootstrap.
+    succeeded. ``<name>_spread`` is the greatest distance of a repeat from the median, ``<name>_interval`` where the
+    median of many more repeats lies. The first of each style of data set has its ``margin`` over the second, and over
+    the best of another library as ``margin_over_other_library``.
 
     Raises:
         IncomparableError: where jobs of the run cannot be put together.
@@ -39,38 +42,44 @@ def _row(entry: Entry, section: Section, form: TableForm) -> dict[str, Any]:
         "repeats_failed": len(summary.failures),
         "status": str(summary.status),
         "failures": list(summary.failures),
+        "details": dict(summary.details),
     }
+    row |= _value("library", summary.library, "the client's configuration names no package")
     for name in form.medians:
         row |= _value(name, summary.figures[name].median, summary.figures[name].reason)
     for name in form.spreads:
         row |= _spread(name, summary.figures[name])
     row |= _value("errors", None if summary.errors.value is None else int(summary.errors.value), summary.errors.reason)
     row |= _value("percent_of_ceiling", entry.percent_of_ceiling.value, entry.percent_of_ceiling.reason)
-    row["won"] = section.contest.winner is summary
-    row |= _value("margin", *_margin(summary, section))
-    return row
+    row["won"] = section.won(entry)
+    first = next((contest for contest in section.contests if contest.ranking and contest.ranking[0] is summary), None)
+    return row | _margins(first)
 
 
 def _spread(name: str, figure: FigureSummary) -> dict[str, Any]:
     interval = figure.interval()
-    return _value(f"{name}_spread", figure.spread, _few_reason(figure, 2)) | _value(
-        f"{name}_interval",
-        None if interval is None else {"low": interval.low, "high": interval.high, "confidence": interval.confidence},
-        _few_reason(figure, MINIMUM_REPEATS),
+    few = figure.reason or f"it needs 2 repeats, {len(figure.by_repeat)} succeeded"
+    return _value(f"{name}_spread", figure.spread, few) | (
+        _value(f"{name}_interval", asdict(interval), None)
+        if isinstance(interval, Interval)
+        else _value(f"{name}_interval", None, interval)
     )
 
 
-def _few_reason(figure: FigureSummary, needed: int) -> str:
-    return figure.reason or f"it needs {needed} repeats, {len(figure.by_repeat)} succeeded"
-
-
-def _margin(summary: Summary, section: Section) -> tuple[dict[str, Any] | None, str]:
-    contest = section.contest
-    if not contest.ranking or contest.ranking[0] is not summary:
-        return None, "only the first of the contestants has a margin"
+def _margins(contest: Contest | None) -> dict[str, Any]:
+    names = ("margin", "margin_over_other_library")
+    if contest is None:
+        return _absent(names, "only the first of the contestants of its style has a margin")
     if contest.margin is None:
-        return None, "no other contestant succeeded in all its repeats"
-    return _comparison(contest.margin), ""
+        return _absent(names, "no other contestant of its style succeeded in all its repeats")
+    rival = None if contest.rival is None else _comparison(contest.rival)
+    return {"margin": _comparison(contest.margin)} | _value(
+        "margin_over_other_library", rival, "no client of another library succeeded in all its repeats"
+    )
+
+
+def _absent(names: Iterable[str], reason: str) -> dict[str, Any]:
+    return {key: value for name in names for key, value in _value(name, None, reason).items()}
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
@@ -78,12 +87,12 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     return {
         "over": comparison.denominator,
         "ratio": comparison.ratio,
+        "repeats": comparison.repeats,
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
         "confidence": None if interval is None else interval.confidence,
-        "paired": comparison.paired,
         "decided": comparison.decided,
-        **({} if interval else {"interval_reason": f"it needs {MINIMUM_REPEATS} repeats, got {comparison.repeats}"}),
+        **({} if interval else {"interval_reason": comparison.obstacle}),
     }
 
 

@@ -213,9 +213,11 @@ def _job(fields: Any, where: str) -> MeasuredJob:
         scenario=_field(fields, "scenario", str, where),
         client=_field(fields, "client", str, where),
         role=_role(fields, where),
+        library=_library(fields),
         parameters=_field(fields, "parameters", dict, where),
         repeat=_field(fields, "repeat", int, where),
         figures={name: _figure(figure, f"{where}, figure {name}") for name, figure in figures.items()},
+        details={name: str(value) for name, value in (_optional(fields, "details", dict, where) or {}).items()},
         failure=None if status == "ok" else reason or "no reason was recorded",
     )
 
@@ -255,6 +257,14 @@ def _role(fields: Mapping[str, Any], where: str) -> Role:
         return Role(name)
     except ValueError as error:
         raise ResultsError(f"{where} is damaged: role is {name!r}, expected {' or '.join(Role)}") from error
+
+
+def _library(fields: Mapping[str, Any]) -> str | None:
+    """The packages that the client's configuration says it requires; None where the results do not tell any."""
+    config = fields.get("config")
+    client = config.get("client") if isinstance(config, dict) else None
+    requires = client.get("requires") if isinstance(client, dict) else None
+    return ", ".join(str(package) for package in requires) or None if isinstance(requires, list) else None
 
 
 def _commit(fields: Mapping[str, Any]) -> str | None:

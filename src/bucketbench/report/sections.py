@@ -10,7 +10,7 @@ from typing import Any
 from bucketbench.records import Figure
 from bucketbench.report.runs import Run
 from bucketbench.scenarios import figures_of
-from bucketbench.statistics import Contest, Role, Status, Summary, hold_contest, summarise
+from bucketbench.statistics import Contest, Role, Status, Summary, hold_contests, summarise
 
 __all__ = ["Entry", "Section", "arrange", "shared_parameters"]
 
@@ -30,12 +30,16 @@ class Section:
     Args:
         varying: the parameters by which the run's sections differ; empty where there is one section.
         entries: contestants first, the fastest on top, then the references.
-        contest: which contestant won.
+        contests: which contestant won, one contest a style of data set; that of the fastest contestant first.
     """
 
     varying: Mapping[str, Any]
     entries: Sequence[Entry]
-    contest: Contest
+    contests: Sequence[Contest]
+
+    def won(self, entry: Entry) -> bool:
+        """Whether the client won the contest that it took part in."""
+        return any(contest.winner is entry.summary for contest in self.contests)
 
 
 def arrange(run: Run) -> list[Section]:
@@ -60,7 +64,7 @@ def arrange(run: Run) -> list[Section]:
             for summary in sorted(summaries, key=lambda found: _place(found, known.contest))
         ]
         sections.append(
-            Section(varying=varying, entries=entries, contest=hold_contest(summaries, figure=known.contest))
+            Section(varying=varying, entries=entries, contests=hold_contests(summaries, figure=known.contest))
         )
     return sections
 

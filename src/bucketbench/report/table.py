@@ -13,7 +13,7 @@ from rich.text import Text
 from bucketbench.report.cells import TEXT_COLUMNS, columns, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section, arrange, shared_parameters
-from bucketbench.report.wording import heading, notes, parameter_text, verdict
+from bucketbench.report.wording import heading, notes, parameter_text, verdicts
 from bucketbench.scenarios import table_of
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import Status
@@ -65,9 +65,10 @@ def _report(run: Run) -> RenderableType:
     for section in sections:
         if section.varying:
             parts += [Text(""), Text(parameter_text(section.varying), style="bold")]
+        parts.append(_table(section, headings, form))
         parts += [
-            _table(section, headings, form),
-            Text(verdict(section, form), style="bold green" if section.contest.winner else ""),
+            Text(verdict, style="bold green" if contest.winner else "")
+            for contest, verdict in zip(section.contests, verdicts(section, form), strict=True)
         ]
         parts += [_note(line) for line in notes(section, form)]
     parts += [Text(""), Text(form.legend, style="dim")]
@@ -91,8 +92,7 @@ def _table(section: Section, headings: tuple[str, ...], form: TableForm) -> Tabl
             no_wrap=name != "client",
         )
     for entry in section.entries:
-        won = section.contest.winner is entry.summary
-        style = "bold green" if won else "" if entry.summary.role.competes else "dim"
+        style = "bold green" if section.won(entry) else "" if entry.summary.role.competes else "dim"
         cells = [Text(text) for text in texts(entry, headings, form)]
         cells[-1].stylize(_STYLES[entry.summary.status])
         table.add_row(*cells, style=style)

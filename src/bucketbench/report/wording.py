@@ -9,9 +9,9 @@ from typing import Any
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
 from bucketbench.scenarios.presentation import TableForm
-from bucketbench.statistics import CONFIDENCE, MINIMUM_REPEATS, Comparison, Role, Status, Verdict
+from bucketbench.statistics import MINIMUM_REPEATS, Comparison, Contest, Role, Status, Verdict
 
-__all__ = ["heading", "notes", "parameter_text", "verdict"]
+__all__ = ["heading", "notes", "parameter_text", "verdicts"]
 
 _MOST_CHARACTERS = 400  # of a reason: a library's message may be a page long; the files have all of it
 
@@ -51,33 +51,37 @@ def parameter_text(parameters: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={_plain(value)}" for name, value in parameters.items())
 
 
-def verdict(section: Section, form: TableForm) -> str:
-    """Who won by what margin, and how sure that is; or why nobody did."""
-    contest = section.contest
+def verdicts(section: Section, form: TableForm) -> list[str]:
+    """For each contest who won by what margin, and how sure that is; or why nobody did."""
+    several = len(section.contests) > 1
+    return [
+        (f"{contest.style or 'others'}: " if several else "") + _verdict(contest, form) for contest in section.contests
+    ]
+
+
+def _verdict(contest: Contest, form: TableForm) -> str:
     if contest.verdict is Verdict.NO_CONTEST:
         return "No winner: no contestant succeeded in all its repeats."
     first = contest.ranking[0].client
     if contest.margin is None:
         return f"No contest: {first} is the only contestant that succeeded in all its repeats."
-    if contest.verdict is Verdict.WON:
-        return f"{first} won with {contest.margin.ratio:.2f} times the {form.compared} of {_second(contest.margin)}."
-    return f"Undecided: {first} had {contest.margin.ratio:.2f} times the {form.compared} of {_second(contest.margin)}."
+    against = f"{contest.margin.ratio:.2f} times the {form.compared} of {_against(contest.margin)}"
+    if contest.rival not in (None, contest.margin):
+        against += f", and {contest.rival.ratio:.2f} times that of {_against(contest.rival)}"
+    return f"{first} won with {against}." if contest.verdict is Verdict.WON else f"Undecided: {first} had {against}."
 
 
-def _second(margin: Comparison) -> str:
-    if margin.interval is None:
-        return (
-            f"{margin.denominator}, but {_plural(margin.repeats, 'repeat')} cannot tell how sure that is: "
-            f"it takes {MINIMUM_REPEATS}, such as repeat=0,1,2, and 6 for {CONFIDENCE:.0%} confidence"
-        )
-    interval = margin.interval
-    paired = "paired repeats" if margin.paired else "repeats"
-    how = f"{interval.low:.2f} to {interval.high:.2f} by bootstrap over {margin.repeats} {paired}"
-    if interval.confidence < CONFIDENCE:
-        how += f", which give {interval.confidence:.0%} confidence at most"
-    else:
-        how += f", {interval.confidence:.0%} confidence"
-    return f"{margin.denominator} ({how})" + ("" if margin.decided else ", which includes 1")
+def _against(comparison: Comparison) -> str:
+    interval = comparison.interval
+    if interval is None:
+        more = f": sweep 'repeat=range({MINIMUM_REPEATS})'" if comparison.repeats < MINIMUM_REPEATS else ""
+        return f"{comparison.denominator} (undecided, as {comparison.obstacle}{more})"
+    how = f"{interval.low:.2f} to {interval.high:.2f}" + (
+        "" if comparison.decided else ", undecided since it includes 1"
+    )
+    return (
+        f"{comparison.denominator} ({how}; {interval.confidence:.1%} confidence, {comparison.repeats} paired repeats)"
+    )
 
 
 def notes(section: Section, form: TableForm) -> list[str]:
@@ -89,7 +93,7 @@ def notes(section: Section, form: TableForm) -> list[str]:
             reasons = "; ".join(dict.fromkeys(summary.failures))
             failed = f"{len(summary.failures)} of {_plural(summary.repeats, 'repeat')} failed"
             lines.append(f"{summary.client}: {failed}: {_short(reasons)}")
-    for summary in section.contest.excluded:
+    for summary in (summary for contest in section.contests for summary in contest.excluded):
         if summary.status is Status.PARTIAL:
             lines.append(f"{summary.client}: takes no part in the contest, since not all its repeats succeeded")
         elif summary.status is Status.OK:

@@ -6,16 +6,17 @@ thread, and the same result for the same input.
 
 from __future__ import annotations
 
-from bucketbench.statistics.bootstrap import (
+from bucketbench.statistics.comparison import Comparison, compare
+from bucketbench.statistics.contest import Contest, Verdict, hold_contests
+from bucketbench.statistics.figures import GIB, MIB, FigureSet, ServerCounts
+from bucketbench.statistics.intervals import (
     CONFIDENCE,
     MINIMUM_REPEATS,
     Interval,
-    attainable_confidence,
+    interval_obstacle,
     median_interval,
     ratio_interval,
 )
-from bucketbench.statistics.comparison import Comparison, Contest, Verdict, compare, hold_contest
-from bucketbench.statistics.figures import GIB, MIB, FigureSet, ServerCounts
 from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
 from bucketbench.statistics.summary import (
     FigureSummary,
@@ -45,9 +46,9 @@ __all__ = [
     "Status",
     "Summary",
     "Verdict",
-    "attainable_confidence",
     "compare",
-    "hold_contest",
+    "hold_contests",
+    "interval_obstacle",
     "median",
     "median_interval",
     "percentile",

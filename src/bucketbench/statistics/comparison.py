@@ -1,16 +1,15 @@
-"""One client against another, and the contest between all of them."""
+"""One client against another, repeat by repeat."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
 
-from bucketbench.statistics.bootstrap import MINIMUM_REPEATS, Interval, ratio_interval
-from bucketbench.statistics.summary import FigureSummary, IncomparableError, Status, Summary
+from bucketbench.statistics.intervals import Interval, interval_obstacle, ratio_interval
+from bucketbench.statistics.summary import FigureSummary, IncomparableError, Summary
 
-__all__ = ["Comparison", "Contest", "Verdict", "compare", "hold_contest"]
+__all__ = ["Comparison", "compare", "figure_of", "require_comparable"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,57 +20,25 @@ class Comparison:
         numerator: the client that is compared.
         denominator: the client that it is compared with.
         figure: the figure's name.
-        ratio: the numerator's median over the denominator's.
-        paired: whether both have the same repeats, which were then compared one by one.
-        repeats: repeats of the side that has fewer.
-        interval: of the ratio; None with fewer than ``MINIMUM_REPEATS`` repeats on a side.
+        ratio: the geometric mean of the numerator's values over the denominator's, repeat by repeat; of their medians
+            where they have no repeat in common.
+        repeats: repeats that both have.
+        interval: of the ratio, None where none can be made.
+        obstacle: why there is no interval, None where there is one.
     """
 
     numerator: str
     denominator: str
     figure: str
     ratio: float
-    paired: bool
     repeats: int
     interval: Interval | None
+    obstacle: str | None
 
     @property
     def decided(self) -> bool:
         """Whether the interval excludes that both are equal."""
         return self.interval is not None and 1.0 not in self.interval
-
-
-class Verdict(StrEnum):
-    """How a contest ended."""
-
-    WON = "won"
-    UNDECIDED = "undecided"  # the interval of the first two includes 1, or there is none
-    UNCONTESTED = "uncontested"  # one contestant
-    NO_CONTEST = "no contest"  # no contestant without failures
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Contest:
-    """The contestants with one set of parameters, and which of them won.
-
-    Args:
-        parameters: what they have in common.
-        verdict: how it ended.
-        ranking: the contestants that took part, the highest median first.
-        margin: the first against the second; None with fewer than two.
-        excluded: contestants that took no part, as a repeat of theirs failed or lacks the figure.
-    """
-
-    parameters: Mapping[str, Any]
-    verdict: Verdict
-    ranking: Sequence[Summary]
-    margin: Comparison | None
-    excluded: Sequence[Summary]
-
-    @property
-    def winner(self) -> Summary | None:
-        """The client that won, None where none did."""
-        return self.ranking[0] if self.verdict is Verdict.WON else None
 
 
 def compare(numerator: Summary, denominator: Summary, *, figure: str) -> Comparison:
@@ -85,8 +52,8 @@ def compare(numerator: Summary, denominator: Summary, *, figure: str) -> Compari
     Raises:
         IncomparableError: where scenario, parameters or unit differ, or the figure is unknown or has no value above 0.
     """
-    _require_comparable(numerator, denominator)
-    above, below = _figure(numerator, figure), _figure(denominator, figure)
+    require_comparable(numerator, denominator)
+    above, below = figure_of(numerator, figure), figure_of(denominator, figure)
     if above.unit != below.unit:
         raise IncomparableError(
             f"{figure} is in {above.unit} for {numerator.client} and {below.unit} for {denominator.client}"
@@ -96,71 +63,33 @@ def compare(numerator: Summary, denominator: Summary, *, figure: str) -> Compari
             raise IncomparableError(
                 f"{summary.client} has no {figure} above 0 to compare: {dict(values) or 'no value'}"
             )
-    above_median, below_median = above.median, below.median
-    assert above_median is not None and below_median is not None  # both have values
-    paired = above.by_repeat.keys() == below.by_repeat.keys()
-    repeats = min(len(above.by_repeat), len(below.by_repeat))
-    interval = None
-    if repeats >= MINIMUM_REPEATS:
-        order = sorted(above.by_repeat)
-        interval = ratio_interval(
-            [above.by_repeat[repeat] for repeat in order],
-            [below.by_repeat[repeat] for repeat in (order if paired else sorted(below.by_repeat))],
-            paired=paired,
-        )
+    common = sorted(above.by_repeat.keys() & below.by_repeat.keys())
+    numerators = [above.by_repeat[repeat] for repeat in common]
+    denominators = [below.by_repeat[repeat] for repeat in common]
+    obstacle = interval_obstacle([high / low for high, low in zip(numerators, denominators, strict=True)])
     return Comparison(
         numerator=numerator.client,
         denominator=denominator.client,
         figure=figure,
-        ratio=above_median / below_median,
-        paired=paired,
-        repeats=repeats,
-        interval=interval,
+        ratio=_mean_ratio(numerators, denominators) if common else (above.median or 0.0) / (below.median or 1.0),
+        repeats=len(common),
+        interval=None if obstacle else ratio_interval(numerators, denominators),
+        obstacle=obstacle,
     )
 
 
-def hold_contest(summaries: Iterable[Summary], *, figure: str) -> Contest:
-    """Find the contestant with the highest median of a figure, and how sure it is that it is ahead of the second.
+def _mean_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
+    logarithms = [math.log(above) - math.log(below) for above, below in zip(numerators, denominators, strict=True)]
+    # Summed exactly, so that the order of the repeats changes nothing.
+    return math.exp(math.fsum(logarithms) / len(logarithms))
 
-    References take no part, and neither does a contestant any of whose repeats failed.
 
-    Args:
-        summaries: of one scenario and parameter set, at least one.
-        figure: name of the figure that decides.
+def figure_of(summary: Summary, name: str) -> FigureSummary:
+    """A figure of a client.
 
     Raises:
-        IncomparableError: where they do not belong together, a client is there twice, or there is none.
+        IncomparableError: there is no such figure.
     """
-    entries = list(summaries)
-    if not entries:
-        raise IncomparableError("a contest needs at least one client, got none")
-    for entry in entries[1:]:
-        _require_comparable(entries[0], entry)
-    names = [entry.client for entry in entries]
-    if len(set(names)) != len(names):
-        raise IncomparableError(f"a client takes part once, got {', '.join(sorted(names))}")
-    contestants = [entry for entry in entries if entry.role.competes]
-    eligible = [entry for entry in contestants if entry.status is Status.OK and _has(entry, figure)]
-    ranking = sorted(eligible, key=lambda entry: (-(entry.figures[figure].median or 0.0), entry.client))
-    margin = compare(ranking[0], ranking[1], figure=figure) if len(ranking) > 1 else None
-    if margin is not None:
-        verdict = Verdict.WON if margin.decided else Verdict.UNDECIDED
-    else:
-        verdict = Verdict.UNCONTESTED if ranking else Verdict.NO_CONTEST
-    return Contest(
-        parameters=entries[0].parameters,
-        verdict=verdict,
-        ranking=ranking,
-        margin=margin,
-        excluded=[entry for entry in contestants if all(entry is not ranked for ranked in ranking)],
-    )
-
-
-def _has(summary: Summary, figure: str) -> bool:
-    return min(_figure(summary, figure).by_repeat.values(), default=0.0) > 0
-
-
-def _figure(summary: Summary, name: str) -> FigureSummary:
     if name not in summary.figures:
         raise IncomparableError(
             f"there is no figure {name!r}; {summary.client} has {', '.join(sorted(summary.figures))}"
@@ -168,7 +97,8 @@ def _figure(summary: Summary, name: str) -> FigureSummary:
     return summary.figures[name]
 
 
-def _require_comparable(one: Summary, other: Summary) -> None:
+def require_comparable(one: Summary, other: Summary) -> None:
+    """Raise an `IncomparableError` that names what differs, where two clients were not measured alike."""
     if one.scenario != other.scenario:
         raise IncomparableError(
             f"{one.client} and {other.client} are not comparable: scenarios {one.scenario!r} and {other.scenario!r}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from bucketbench.errors import BucketbenchError
 from bucketbench.records import Figure
-from bucketbench.statistics.bootstrap import MINIMUM_REPEATS, Interval, median_interval
+from bucketbench.statistics.intervals import Interval, interval_obstacle, median_interval
 from bucketbench.statistics.percentiles import median
 
 __all__ = ["FigureSummary", "IncomparableError", "MeasuredJob", "Role", "Status", "Summary", "summarise"]
@@ -49,18 +49,22 @@ class MeasuredJob:
         scenario: its scenario.
         client: the client's name.
         role: whether the client takes part in the contest.
+        library: what the client is made of, the same for all clients of one library; None where it is not known.
         parameters: what distinguishes the job but the client and the repeat: dotted name to value.
         repeat: the number of the repeat; jobs of the same repeat ran next to each other.
         figures: its figures by name.
+        details: how it was measured, by name.
         failure: why it failed, None where it did not.
     """
 
     scenario: str
     client: str
     role: Role = Role.CONTESTANT
+    library: str | None = None
     parameters: Mapping[str, Any]
     repeat: int
     figures: Mapping[str, Figure]
+    details: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
 
 
@@ -95,11 +99,10 @@ class FigureSummary:
             return None
         return max(abs(value - middle) for value in self.by_repeat.values())
 
-    def interval(self) -> Interval | None:
-        """The bootstrap interval of the median; None with fewer than ``MINIMUM_REPEATS`` values."""
-        if len(self.by_repeat) < MINIMUM_REPEATS:
-            return None
-        return median_interval(list(self.by_repeat.values()))
+    def interval(self) -> Interval | str:
+        """The interval of the median, or why there is none."""
+        values = list(self.by_repeat.values())
+        return self.reason or interval_obstacle(values) or median_interval(values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,20 +113,24 @@ class Summary:
         scenario: the scenario.
         client: the client's name.
         role: whether it takes part in the contest.
+        library: as its jobs have it.
         parameters: what its jobs have in common.
         repeats: number of its jobs.
         failures: the reason of each that failed.
         figures: every figure by name.
+        details: how its jobs were measured; of a detail in which they differ, that of the first.
         errors: what arrived wrong or not at all, in all repeats together, failed repeats included.
     """
 
     scenario: str
     client: str
     role: Role
+    library: str | None
     parameters: Mapping[str, Any]
     repeats: int
     failures: Sequence[str]
     figures: Mapping[str, FigureSummary]
+    details: Mapping[str, str]
     errors: Figure
 
     @property
@@ -167,10 +174,12 @@ def _summary(jobs: Sequence[MeasuredJob], units: Mapping[str, str]) -> Summary:
         scenario=first.scenario,
         client=first.client,
         role=first.role,
+        library=first.library,
         parameters=first.parameters,
         repeats=len(jobs),
         failures=tuple(job.failure for job in jobs if job.failure is not None),
         figures={name: _figure_summary(name, succeeded, units) for name in names},
+        details={name: value for job in reversed(jobs) for name, value in job.details.items()},
         errors=_all_errors(jobs, units),
     )
 

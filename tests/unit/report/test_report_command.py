@@ -45,10 +45,9 @@ def test_the_table_has_a_row_a_client_and_says_who_won(tmp_path: Path, capsys: p
     assert ["raw (ceiling)", "204 ± 4.00", "100", "2,040", "12.3", "250", "1.50", "512", "0", "ok"] in rows
     flowing = " ".join(text.split())
     assert (
-        "fast won with 5.00 times the throughput of slow (5.00 to 5.00 by bootstrap over 5 paired repeats, "
-        "which give 94% confidence at most)." in flowing
+        "fast won with 5.00 times the throughput of slow (4.95 to 5.05; 96.9% confidence, 6 paired repeats)." in flowing
     )
-    assert "15 jobs of 3 clients, 0 failed" in flowing
+    assert "18 jobs of 3 clients, 0 failed" in flowing
     assert "commit 0123456789ab-dirty; 2 cores of Abacus, 8.0 GiB memory" in flowing
     assert "target=local network=regional dataloader.num_workers=2" in flowing
     assert max(len(line) for line in text.splitlines()) <= 120
@@ -68,7 +67,7 @@ def test_json_has_the_promised_names(tmp_path: Path, capsys: pytest.CaptureFixtu
         "scenario": "dataset",
         "client": "fast",
         "parameters": PARAMETERS,
-        "repeats": 5,
+        "repeats": 6,
         "throughput_mibs": 102.0,
         "samples_per_s": 1020.0,
         "throughput_mibs_spread": 2.0,
@@ -83,6 +82,8 @@ def test_json_has_the_promised_names(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert rows["fast"]["won"] is True
     assert rows["fast"]["margin"]["over"] == "slow"
     assert rows["fast"]["margin"]["ratio"] == pytest.approx(5)
+    assert rows["fast"]["margin"]["repeats"] == 6
+    assert rows["fast"]["margin_over_other_library"] == rows["fast"]["margin"]
     assert rows["fast"]["percent_of_ceiling"] == pytest.approx(50)
     assert rows["slow"]["won"] is False
     assert rows["raw"]["role"] == "ceiling"
@@ -120,6 +121,52 @@ def test_one_row_a_client_and_parameter_set(tmp_path: Path, capsys: pytest.Captu
     assert headings == ["dataloader.num_workers=1", "dataloader.num_workers=2"]
 
 
+def styled(client: str, library: str, style: str, throughput_mibs: float, repeat: int) -> dict[str, Any]:
+    """A job of a map or iterable data set of a library; each client's repeats vary in their own way."""
+    config = {"client": {"name": client, "role": "contestant", "requires": [library]}}
+    speed = throughput_mibs * (1 + (len(client) * repeat) % 5 / 100)
+    return job(client, repeat, speed, config=config, details={"style": style, "start_method": "fork"})
+
+
+STYLED = (
+    ("our-stream", "ours", "iterable", 300.0),
+    ("their-stream", "theirs", "iterable", 20.0),
+    ("our-map", "ours", "map", 190.0),
+    ("our-map-joined", "ours", "map", 150.0),
+    ("their-map", "theirs", "map", 10.0),
+    ("other-map", "other", "map", 100.0),
+)
+
+
+def test_map_is_compared_with_map_and_stream_with_stream_and_with_the_best_of_another_library(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(tmp_path / "run", [styled(*client, repeat) for repeat in range(6) for client in STYLED])
+    text = " ".join(report(capsys, run).split())
+    assert re.search(r"iterable: our-stream won with 14\.\d+ times the throughput of their-stream \([^)]*\)\.", text)
+    assert re.search(
+        r"map: our-map won with 1\.2\d times the throughput of our-map-joined \([^)]*\), "
+        r"and 1\.[89]\d times that of other-map \([^)]*96\.9% confidence, 6 paired repeats\)\.",
+        text,
+    )
+    rows = {row["client"]: row for row in json.loads(report(capsys, run, "--json"))}
+    assert {client for client, row in rows.items() if row["won"]} == {"our-stream", "our-map"}
+    assert rows["our-map"]["margin"]["over"] == "our-map-joined"
+    assert rows["our-map"]["margin_over_other_library"]["over"] == "other-map"
+    assert rows["our-stream"]["margin"]["over"] == "their-stream"
+    assert rows["their-map"]["margin_reason"] == "only the first of the contestants of its style has a margin"
+    assert rows["our-map"]["library"] == "ours"
+    assert rows["our-map"]["details"] == {"style": "map", "start_method": "fork"}
+
+
+def test_a_client_that_failed_before_its_style_was_known_is_in_no_contest_of_its_own(tmp_path: Path) -> None:
+    jobs = [styled(*client, repeat) for repeat in range(6) for client in STYLED]
+    jobs += [job("dead", repeat, None) for repeat in range(6)]
+    text = " ".join(render_table(load_run(write_run(tmp_path / "run", jobs))).split())
+    assert "dead: 6 of 6 repeats failed" in text
+    assert "No winner" not in text
+
+
 def test_markdown_has_the_rows_with_the_winner_in_bold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = report(capsys, write_run(tmp_path / "run", small_run()), "--markdown")
     assert "| **fast** | **102 ± 2.00** | **50.0** |" in text
@@ -135,24 +182,27 @@ def test_markup_in_names_and_reasons_is_text(tmp_path: Path) -> None:
 
 
 def test_a_partly_failed_client_is_told_and_cannot_win(tmp_path: Path) -> None:
-    jobs = [*small_run(), *(job("flaky", repeat, None if repeat == 2 else 500.0) for repeat in range(5))]
+    jobs = [*small_run(), *(job("flaky", repeat, None if repeat == 2 else 500.0) for repeat in range(6))]
     text = render_table(load_run(write_run(tmp_path / "run", jobs)))
     flowing = " ".join(text.split())
     assert "fast won with" in flowing
-    assert "flaky: 1 of 5 repeats failed: the measured process was killed by SIGKILL" in flowing
+    assert "flaky: 1 of 6 repeats failed: the measured process was killed by SIGKILL" in flowing
     assert "flaky: takes no part in the contest" in flowing
-    assert any(words(line)[-1] == "1/5 failed" for line in text.splitlines())
+    assert any(words(line)[-1] == "1/6 failed" for line in text.splitlines())
 
 
 @pytest.mark.parametrize(
     ("jobs", "words_of_it"),
     [
-        ([job("a", 0, 9.0), job("b", 0, 1.0)], "Undecided: a had 9.00 times the throughput of b, but 1 repeat cannot"),
+        (
+            [job("a", 0, 9.0), job("b", 0, 1.0)],
+            "(undecided, as a statement at 95% confidence needs 6 repeats, got 1: sweep 'repeat=range(6)').",
+        ),
         ([job("a", 0, 9.0), job("raw", 0, 10.0)], "No contest: a is the only contestant"),
         ([job("a", 0, None)], "No winner: no contestant succeeded"),
         (
-            [job("a", n, 10.0 + n) for n in range(3)] + [job("b", n, 12.0 - n) for n in range(3)],
-            "which give 75% confidence at most), which includes 1.",
+            [job("a", n, 10.0 + n) for n in range(6)] + [job("b", n, 14.0 - n) for n in range(6)],
+            "Undecided: a had 1.09 times the throughput of b (0.71 to 1.67, undecided since it includes 1; 96.9% ",
         ),
     ],
 )
@@ -174,21 +224,21 @@ def test_the_newest_run_of_any_scenario_is_the_default(
 
 def test_an_interrupted_sweep_is_read_from_its_jobs(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", small_run(), whole=False)
-    (run / "15").mkdir()
-    (run / "15" / "job.json").write_text("{}")
+    (run / "18").mkdir()
+    (run / "18" / "job.json").write_text("{}")
     (run / "3" / "job_results.json").write_text('{"schema_version": 1, "scena')
     text = " ".join(render_table(load_run(run)).split())
     assert "run_results.json is missing" in text
-    assert "job 15 left no job_results.json and is not in the table" in text
+    assert "job 18 left no job_results.json and is not in the table" in text
     assert "job 3 is not in the table" in text
-    assert "14 jobs of 3 clients" in text
+    assert "17 jobs of 3 clients" in text
 
 
 @pytest.mark.parametrize(
     ("changes", "note"),
     [
-        ({"interrupted": True}, "the sweep was interrupted: the results of 15 of 15 jobs are there"),
-        ({"ended_at": None, "jobs_planned": 40}, "still runs: the results of 15 of 40 jobs are there"),
+        ({"interrupted": True}, "the sweep was interrupted: the results of 18 of 18 jobs are there"),
+        ({"ended_at": None, "jobs_planned": 40}, "still runs: the results of 18 of 40 jobs are there"),
     ],
 )
 def test_an_incomplete_run_says_so(tmp_path: Path, changes: dict[str, Any], note: str) -> None:

@@ -24,7 +24,7 @@ def listing_job(client: str, repeat: int, list_s: float) -> dict[str, Any]:
 
 
 def listing_run() -> list[dict[str, Any]]:
-    return [listing_job(c, r, s + r / 100) for r in range(5) for c, s in (("quick", 0.5), ("slow", 2.0))]
+    return [listing_job(c, r, s + r / 100) for r in range(6) for c, s in (("quick", 0.5), ("slow", 2.0))]
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_two_runs_are_two_sections(mixed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, *mixed)
     dataset, listing = out.split("listing scenario: ")
-    assert dataset.startswith("dataset scenario: 15 jobs of 3 clients")
+    assert dataset.startswith("dataset scenario: 18 jobs of 3 clients")
     assert "MiB/s" in dataset
     assert "fast won with 5.00 times the throughput of slow" in dataset
     assert "names/s" not in dataset
-    assert listing.startswith("10 jobs of 2 clients")
+    assert listing.startswith("12 jobs of 2 clients")
     assert "names/s" in listing
-    assert "quick won with 3.88 times the speed of slow" in " ".join(listing.split())
+    assert "quick won with 3.86 times the speed of slow" in " ".join(listing.split())
     assert "MiB/s" not in listing
 
 
@@ -69,9 +69,9 @@ def test_json_is_one_list_of_all_rows(mixed: list[str], capsys: pytest.CaptureFi
         ("dataset", "fast"), ("dataset", "slow"), ("dataset", "raw"), ("listing", "quick"), ("listing", "slow"),
     ]  # fmt: skip
     quick = rows[3]
-    assert quick["list_s"] == pytest.approx(0.52)
-    assert quick["list_s_spread"] == pytest.approx(0.02)
-    assert quick["list_s_interval"]["low"] <= 0.52 <= quick["list_s_interval"]["high"]
+    assert quick["list_s"] == pytest.approx(0.525)
+    assert quick["list_s_spread"] == pytest.approx(0.025)
+    assert quick["list_s_interval"]["low"] <= 0.525 <= quick["list_s_interval"]["high"]
     assert quick["won"] is True
     assert "throughput_mibs" not in quick
     assert quick["cpu_us_per_name"] is None

@@ -12,14 +12,15 @@ from statistics_records import measured_job
 from bucketbench.records import Figure
 from bucketbench.scenarios.dataset.figures import FIGURES
 from bucketbench.statistics import (
+    Contest,
     IncomparableError,
+    Interval,
     Role,
     Status,
     Summary,
     Verdict,
-    attainable_confidence,
     compare,
-    hold_contest,
+    hold_contests,
     summarise,
 )
 
@@ -32,6 +33,12 @@ def summary(client: str, throughputs: Sequence[float | None], **changes: Any) ->
     return only
 
 
+def hold_contest(summaries: Sequence[Summary], *, figure: str) -> Contest:
+    """The only contest between clients of one style."""
+    (only,) = hold_contests(summaries, figure=figure)
+    return only
+
+
 def test_median_and_spread_are_of_the_repeats_that_succeeded() -> None:
     partial = summary("a", [10, 14, None, 11])
     throughput = partial.figures["throughput_mibs"]
@@ -39,10 +46,14 @@ def test_median_and_spread_are_of_the_repeats_that_succeeded() -> None:
     assert (partial.status, partial.repeats, partial.failures) == (Status.PARTIAL, 4, ("killed",))
 
 
-def test_one_repeat_has_no_spread_and_two_no_interval() -> None:
+def test_one_repeat_has_no_spread_and_fewer_than_six_no_interval() -> None:
     assert summary("a", [10]).figures["throughput_mibs"].spread is None
     assert summary("a", [10, 11]).figures["throughput_mibs"].spread == 0.5
-    assert summary("a", [10, 11]).figures["throughput_mibs"].interval() is None
+    five = summary("a", [10, 11, 12, 13, 14]).figures["throughput_mibs"]
+    assert five.interval() == "a statement at 95% confidence needs 6 repeats, got 5"
+    assert summary("a", [None]).figures["throughput_mibs"].interval() == "no repeat succeeded"
+    six = summary("a", [10, 11, 12, 13, 14, 15]).figures["throughput_mibs"].interval()
+    assert six == Interval(low=10, high=15, confidence=1 - 2 / 64)
 
 
 def test_a_failed_client_has_reasons_and_its_errors() -> None:
@@ -77,20 +88,29 @@ def test_mixed_units_are_refused() -> None:
 
 def test_the_fastest_wins_with_its_margin_over_the_second() -> None:
     contest = hold_contest(
-        [summary("slow", [1, 1.1, 0.9]), summary("fast", [10, 11, 9]), summary("middle", [5, 5.6, 4.4])], figure=FIGURE
+        [
+            summary("slow", [1, 1.1, 0.9, 1, 1, 1]),
+            summary("fast", [10, 11, 9, 10, 10, 10]),
+            summary("middle", [5, 5.6, 4.4, 5, 5, 5]),
+        ],
+        figure=FIGURE,
     )
     assert contest.verdict is Verdict.WON
     assert contest.winner is not None
     assert [entry.client for entry in contest.ranking] == ["fast", "middle", "slow"]
     assert contest.winner.client == "fast"
     assert contest.margin is not None
-    assert (contest.margin.denominator, contest.margin.ratio) == ("middle", 2)
+    assert contest.margin.denominator == "middle"
+    assert contest.margin.ratio == pytest.approx(2 * (1.1 / 1.12 * 0.9 / 0.88) ** (1 / 6))
     assert contest.margin.interval is not None
-    assert contest.margin.interval.confidence == 0.75
+    assert contest.margin.interval.low == pytest.approx(2 * 1.1 / 1.12)
+    assert contest.margin.interval.high == pytest.approx(2 * 0.9 / 0.88)
+    assert contest.margin.interval.confidence == 1 - 2 / 64
+    assert contest.rival == contest.margin
 
 
 def test_an_interval_that_includes_one_is_undecided() -> None:
-    contest = hold_contest([summary("a", [10, 12, 8, 11, 9]), summary("b", [9.5, 8, 12, 9, 11])], figure=FIGURE)
+    contest = hold_contest([summary("a", [10, 12, 8, 11, 9, 10]), summary("b", [9.5, 8, 12, 9, 11, 9])], figure=FIGURE)
     assert contest.verdict is Verdict.UNDECIDED
     assert contest.winner is None
     assert contest.margin is not None
@@ -98,27 +118,69 @@ def test_an_interval_that_includes_one_is_undecided() -> None:
     assert 1.0 in contest.margin.interval
 
 
-@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("repeats", [1, 2, 5])
 def test_too_few_repeats_are_undecided_however_large_the_margin(repeats: int) -> None:
-    contest = hold_contest([summary("a", [1000] * repeats), summary("b", [1] * repeats)], figure=FIGURE)
+    fast, slow = [1000.0 + n for n in range(repeats)], [1 + n / 7 for n in range(repeats)]
+    contest = hold_contest([summary("a", fast), summary("b", slow)], figure=FIGURE)
     assert contest.verdict is Verdict.UNDECIDED
     assert contest.margin is not None
     assert contest.margin.interval is None
+    assert contest.margin.obstacle == f"a statement at 95% confidence needs 6 repeats, got {repeats}"
+
+
+def test_ratios_that_do_not_vary_at_all_are_undecided_with_the_reason() -> None:
+    speeds = [10.0, 11.0, 12.0, 13.0, 14.0, 15.0]
+    comparison = compare(summary("a", speeds), summary("b", [speed / 3 for speed in speeds]), figure=FIGURE)
+    assert comparison.ratio == pytest.approx(3)
+    assert not comparison.decided
+    assert comparison.obstacle == "all 6 repeats gave the same value, so that nothing tells how they vary"
+
+
+def test_repeats_that_only_one_of_two_has_are_left_out_and_without_any_in_common_nothing_is_decided() -> None:
+    longer = summary("a", [10, 20, 30, 40, 50, 61, 70, 80])
+    shorter = summary("b", [5, 10, 15, 20, 25, 30])
+    assert compare(longer, shorter, figure=FIGURE).repeats == 6
+    assert compare(longer, shorter, figure=FIGURE).interval == Interval(
+        low=pytest.approx(2), high=pytest.approx(61 / 30), confidence=1 - 2 / 64
+    )
+    late = [measured_job("c", repeat, 10.0) for repeat in range(10, 16)]
+    (later,) = summarise(late, units=FIGURES.units)
+    apart = compare(longer, later, figure=FIGURE)
+    assert (apart.repeats, apart.ratio, apart.interval) == (0, 4.5, None)
+    assert apart.obstacle == "a statement at 95% confidence needs 6 repeats, got 0"
+
+
+def test_clients_of_two_styles_hold_two_contests_and_those_of_one_library_face_the_best_of_another() -> None:
+    def of(client: str, library: str, style: str, speed: float) -> Summary:
+        speeds = [speed + n * len(client) % 3 for n in range(6)]
+        return summary(client, speeds, library=library, details={"style": style})
+
+    stream, other = hold_contests(
+        [
+            of("their-map", "theirs", "map", 50),
+            of("our-other-map", "ours", "map", 90),
+            of("our-map", "ours", "map", 100),
+            of("our-stream", "ours", "iterable", 200),
+        ],
+        figure=FIGURE,
+    )
+    assert (stream.style, stream.verdict, stream.rival) == ("iterable", Verdict.UNCONTESTED, None)
+    assert (other.style, other.ranking[0].client) == ("map", "our-map")
+    assert other.margin is not None
+    assert other.margin.denominator == "our-other-map"
+    assert other.rival is not None
+    assert other.rival.denominator == "their-map"
 
 
 def test_pairing_sees_through_what_slows_both() -> None:
     # The host slows down from repeat to repeat, and the second client is always a tenth behind.
-    values = [100.0, 70.0, 50.0, 30.0, 20.0]
-    ahead, behind = summary("a", values), summary("b", [value / 1.1 for value in values])
-    paired = compare(ahead, behind, figure=FIGURE)
-    assert paired.paired
+    values = [100.0, 70.0, 50.0, 30.0, 20.0, 10.0]
+    behind = [value / (1.1 + n / 1000) for n, value in enumerate(values)]
+    paired = compare(summary("a", values), summary("b", behind), figure=FIGURE)
+    assert paired.decided
     assert paired.interval is not None
     assert paired.interval.low == pytest.approx(1.1)
-    assert paired.interval.high == pytest.approx(1.1)
-    shorter = compare(ahead, summary("b", [value / 1.1 for value in values[:4]]), figure=FIGURE)
-    assert not shorter.paired
-    assert shorter.interval is not None
-    assert not shorter.decided
+    assert paired.interval.high == pytest.approx(1.105)
 
 
 def test_references_and_clients_with_failures_take_no_part() -> None:
@@ -161,7 +223,3 @@ def test_a_figure_that_nobody_has_is_refused() -> None:
         compare(summary("a", [1]), summary("b", [1]), figure="speed")
     with pytest.raises(IncomparableError, match="a has no cpu_s above 0"):
         compare(summary("a", [1]), summary("b", [1]), figure="cpu_s")
-
-
-def test_attainable_confidence() -> None:
-    assert [attainable_confidence(repeats) for repeats in (0, 1, 3, 5, 6, 100)] == [0, 0, 0.75, 0.9375, 0.95, 0.95]
