@@ -57,7 +57,7 @@ def test_the_default_sweep_repeats_three_times_and_interleaves() -> None:
     found = points()
     clients = [point.client.name for point in found if point.repeat == 0]
     assert len(clients) > 3
-    assert [(point.repeat, point.client.name) for point in found] == [(r, c) for r in range(3) for c in clients]
+    assert [(point.repeat, point.client.name) for point in found] == [(r, c) for r in range(6) for c in clients]
 
 
 def test_repeats_are_slowest_and_clients_fastest_whatever_else_is_swept() -> None:

@@ -44,7 +44,7 @@ def test_the_default_clients_are_those_of_the_targets_scheme(target: str, scheme
     assert len(clients) > 3
     assert clients[0] == "torchbucket"
     assert all(scheme in point.config["client"]["schemes"] for point in found)
-    assert [(point.repeat, point.client.name) for point in found] == [(r, c) for r in range(3) for c in clients]
+    assert [(point.repeat, point.client.name) for point in found] == [(r, c) for r in range(6) for c in clients]
 
 
 def test_clients_are_the_fastest_key_whatever_else_is_swept() -> None:
