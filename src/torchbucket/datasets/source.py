@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from torchbucket.config import StoreConfig
-from torchbucket.datasets.selection import selected
 from torchbucket.datasets.shared_block import is_being_sent_to_a_child
 from torchbucket.datasets.shared_listing import SharedListing
 from torchbucket.errors import ConfigError, NotFoundError
@@ -138,7 +137,7 @@ class ObjectSource:
             NotFoundError: no manifest, or nothing in it, or ``select`` kept nothing, and ``allow_empty`` is False.
         """
         manifest = Manifest.read(uri, config=manifest_config or config)
-        listing = manifest.listing if select is None else selected(manifest.listing, select)
+        listing = manifest.listing if select is None else manifest.listing.selected(select)
         if not listing and not allow_empty:
             raise nothing_found(
                 str(uri), len(manifest.listing), none_selected=none_selected, otherwise="the manifest lists no object"

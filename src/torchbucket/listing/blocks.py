@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from os.path import commonprefix
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from torchbucket.listing.key_column import KeyColumn
 from torchbucket.listing.version_column import VersionColumn
+from torchbucket.store.protocol import ObjectInfo
 from torchbucket.uri import key_bytes
 
 __all__ = ["UNKNOWN_SIZE", "Block", "join_keys", "join_sizes", "join_versions"]
 
 UNKNOWN_SIZE = -1
+
+# Keys that share one head. Source: a page's; more share less, fewer have more heads.
+_BLOCK_OBJECTS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +69,17 @@ class Block:
             sizes_bytes=np.array(sizes_bytes, np.int64),
             versions=None if versions is None else VersionColumn.of(versions),
         )
+
+    @classmethod
+    def of_infos(cls, infos: Iterable[ObjectInfo], *, versions: bool) -> Iterator[Block]:
+        """Yield blocks of up to a thousand objects, with their versions where asked for."""
+        remaining = iter(infos)
+        while batch := list(islice(remaining, _BLOCK_OBJECTS)):
+            yield cls.of(
+                [info.key for info in batch],
+                [info.size_bytes for info in batch],
+                [info.version for info in batch] if versions else None,
+            )
 
     def __len__(self) -> int:
         return len(self.lengths)

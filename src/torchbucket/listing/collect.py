@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice, repeat
+from collections.abc import Callable
 from typing import Final
 
 from torchbucket.errors import ConfigError
 from torchbucket.listing.blocks import Block
 from torchbucket.listing.columns import Listing
-from torchbucket.listing.parallel import list_ranges
+from torchbucket.listing.parallel import RangedListing
 from torchbucket.public import public_in
+from torchbucket.store.list_page import infos_of
 from torchbucket.store.protocol import ListedPage, ObjectInfo, Store
 from torchbucket.store.temporary_names import any_temporary, is_temporary
 from torchbucket.uri import key_bytes
@@ -19,8 +19,6 @@ __all__ = ["list_objects"]
 
 # Source: 16 requests of 50 ms bring 320 pages a second, about what one thread can read: see docs/listing.md.
 _IN_FLIGHT: Final = 16
-
-_DIRECTORY_BLOCK: Final = 1000
 
 
 @public_in("torchbucket.listing")
@@ -55,42 +53,15 @@ def list_objects(
     if requests_in_flight < 1:
         raise ConfigError(f"requests_in_flight must be at least 1; got {requests_in_flight}")
 
+    def is_wanted(info: ObjectInfo) -> bool:
+        return not is_temporary(info.key) and (select is None or select(info))
+
     def keep(page: ListedPage) -> Block | None:
-        if any_temporary(page.keys):
-            page = _selected(page, lambda info: not is_temporary(info.key))
-        if select is not None:
-            page = _selected(page, select)
+        if select is not None or any_temporary(page.keys):
+            return next(Block.of_infos(filter(is_wanted, infos_of(page)), versions=versions), None)
+        # No object is described one by one where nobody looks at it.
         return Block.of(page.keys, page.sizes_bytes, page.versions if versions else None) if page.keys else None
 
     if store.lists_by_walking:
-        blocks = [block for page in _walked(store, prefix) if (block := keep(page)) is not None]
-    else:
-        blocks = list_ranges(store, prefix, requests_in_flight=requests_in_flight, keep=keep)
-    return Listing.joined(blocks)
-
-
-def _selected(page: ListedPage, select: Callable[[ObjectInfo], bool]) -> ListedPage:
-    times = page.modified_s or repeat(None)
-    columns = zip(page.keys, page.sizes_bytes, page.versions, times, strict=False)
-    infos = (
-        ObjectInfo(key=key, size_bytes=size_bytes, version=version, last_modified_s=modified_s)
-        for key, size_bytes, version, modified_s in columns
-    )
-    return _page([info for info in infos if select(info)])
-
-
-def _walked(store: Store, prefix: str) -> Iterator[ListedPage]:
-    infos = store.list(prefix)
-    while found := list(islice(infos, _DIRECTORY_BLOCK)):
-        yield _page(found)
-
-
-def _page(infos: list[ObjectInfo]) -> ListedPage:
-    return ListedPage(
-        keys=[info.key for info in infos],
-        sizes_bytes=[info.size_bytes for info in infos],
-        versions=[info.version for info in infos],
-        modified_s=[info.last_modified_s for info in infos],
-        complete=False,
-        resume_after=infos[-1].key if infos else "",
-    )
+        return Listing.joined([*Block.of_infos(filter(is_wanted, store.list(prefix)), versions=versions)])
+    return Listing.joined(RangedListing(store, prefix, requests_in_flight, keep).run())

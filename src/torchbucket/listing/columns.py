@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +11,9 @@ from torchbucket.listing.blocks import UNKNOWN_SIZE, Block, join_keys, join_size
 from torchbucket.listing.key_column import KeyColumn
 from torchbucket.listing.version_column import VersionColumn
 from torchbucket.public import public_in
-from torchbucket.uri import key_bytes
+from torchbucket.store.protocol import ObjectInfo
 
 __all__ = ["UNKNOWN_SIZE", "KeyColumn", "Listing", "VersionColumn"]
-
-# Keys that share one head. Source: a page's; more share less, fewer have more heads.
-_BLOCK_KEYS: Final = 1000
 
 
 @public_in("torchbucket.listing")
@@ -57,29 +52,31 @@ class Listing:
         return cls(join_keys(blocks), join_sizes(blocks), join_versions(blocks))
 
     @classmethod
-    def collect(cls, objects: Iterable[tuple[str, int | None]], *, prefix: str = "") -> Listing:
-        """Make the columns of keys and sizes as they come.
-
-        Raises:
-            ValueError: a key does not begin with ``prefix``, so it is none of those that were meant.
-        """
-        key_bytes(prefix)
-        remaining = iter(objects)
-        blocks = []
-        while batch := list(islice(remaining, _BLOCK_KEYS)):
-            for key, _ in batch:
-                if not key.startswith(prefix):
-                    raise ValueError(
-                        f"every key should begin with {prefix!r}; got {key!r}: the store listed what it should not"
-                    )
-            sizes = [UNKNOWN_SIZE if size_bytes is None else size_bytes for _, size_bytes in batch]
-            blocks.append(Block.of([key for key, _ in batch], sizes))
-        return cls.joined(blocks)
+    def collect(cls, objects: Iterable[tuple[str, int | None]]) -> Listing:
+        """Make the columns of keys and sizes as they come."""
+        infos = (
+            ObjectInfo(key=key, size_bytes=UNKNOWN_SIZE if size_bytes is None else size_bytes, version=None)
+            for key, size_bytes in objects
+        )
+        return cls.joined([*Block.of_infos(infos, versions=False)])
 
     @classmethod
     def of_keys(cls, keys: Sequence[str]) -> Listing:
         """Make the columns of keys whose sizes are not known."""
         return cls.collect((key, None) for key in keys)
+
+    def selected(self, select: Callable[[ObjectInfo], bool]) -> Listing:
+        """The objects for which ``select`` is true, in their order, with their sizes and versions.
+
+        Args:
+            select: called once for each, in order, in this thread. Of an unknown size it is told ``UNKNOWN_SIZE``;
+                ``last_modified_s`` is None: listings do not keep it.
+        """
+        infos = (
+            ObjectInfo(key=key, size_bytes=int(size_bytes), version=self.version(position))
+            for position, (key, size_bytes) in enumerate(zip(self.keys, self.sizes_bytes, strict=True))
+        )
+        return self.joined([*Block.of_infos(filter(select, infos), versions=self.versions is not None)])
 
     @property
     def nbytes(self) -> int:

@@ -16,7 +16,7 @@ from torchbucket.listing.splitting import KeyRange, Splitting
 from torchbucket.store.list_page import wrong_listing
 from torchbucket.store.protocol import ListedPage, Store
 
-__all__ = ["EXTRA_REQUESTS", "list_ranges"]
+__all__ = ["EXTRA_REQUESTS", "RangedListing"]
 
 EXTRA_REQUESTS: Final = 64
 """Requests that a listing may spend on splitting without a full page to show for them, besides one in 16."""
@@ -25,11 +25,20 @@ EXTRA_REQUESTS: Final = 64
 _GROWTH: Final = 3
 
 
-class _Ranges:
-    """The ranges of one listing.
+class RangedListing:
+    """Lists what is under a prefix by pages of several ranges of keys at once.
 
     Every range has exactly one request on its way. To split a range is to begin another request at a key inside it; so
-    each key belongs to one range, wherever the guess fell, and nothing is listed twice.
+    each key belongs to one range, wherever the guess fell, and nothing is listed twice. The first page is asked for
+    alone. Where it is not the last, idle requests split the range with most pages left, at a key guessed from the names
+    seen. Names that fill n pages, of which each but the first repeats one name, take at most
+    ``n + n // 16 + EXTRA_REQUESTS + in_flight + 1`` requests, the one to look at the first page twice.
+
+    Args:
+        store: where to list.
+        prefix: plain text.
+        in_flight: the most requests at once.
+        keep: makes a block of a page's names, or None where it keeps none of them; called in the thread of ``run``.
     """
 
     def __init__(self, store: Store, prefix: str, in_flight: int, keep: Callable[[ListedPage], Block | None]) -> None:
@@ -52,7 +61,11 @@ class _Ranges:
         self._second_look: Future[ListedPage] | None = None
 
     def run(self) -> list[Block]:
-        """List everything; see ``list_ranges``."""
+        """List everything, and return the blocks in order.
+
+        Raises:
+            StoreError: a request failed, or the pages do not fit together.
+        """
         try:
             self._ask(KeyRange(after="", stop=None, since=""))
             while self._active or self._second_look is not None:
@@ -214,27 +227,3 @@ def _cut(page: ListedPage, start: int, stop: int) -> ListedPage:
         versions=page.versions[start:stop],
         modified_s=page.modified_s[start:stop],
     )
-
-
-def list_ranges(
-    store: Store, prefix: str, *, requests_in_flight: int, keep: Callable[[ListedPage], Block | None]
-) -> list[Block]:
-    """List what is under a prefix by pages of several ranges of keys at once.
-
-    The first page is asked for alone. Where it is not the last, idle requests split the range with most pages left, at
-    a key guessed from the names seen. Names that fill n pages, of which each but the first repeats one name, take at
-    most ``n + n // 16 + EXTRA_REQUESTS + requests_in_flight + 1`` requests, the one to look at the first page twice.
-
-    Args:
-        store: where to list.
-        prefix: plain text.
-        requests_in_flight: the most requests at once.
-        keep: makes a block of a page's names, or None where it keeps none of them; called in this thread.
-
-    Returns:
-        The blocks, in order.
-
-    Raises:
-        StoreError: a request failed, or the pages do not fit together.
-    """
-    return _Ranges(store, prefix, requests_in_flight, keep).run()
