@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from typing_extensions import TypeVar
 
 from torchbucket.config import StoreConfig
+from torchbucket.datasets.iteration import Iteration
 from torchbucket.datasets.listed import ListedDataset
 from torchbucket.datasets.options import shows_options
 from torchbucket.datasets.prefetch import check_source, open_readers
@@ -130,9 +131,9 @@ class MapDataset(ListedDataset, Dataset[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         """Yield every sample in order, the next objects being fetched meanwhile; the same for every rank and worker."""
         # Without this method Python would index until an IndexError, also one that `transform` raised by mistake.
-        return self._samples(self._readers(range(len(self))))
+        return Iteration(self._samples(self._readers(range(len(self)))))
 
-    def _samples(self, readers: Generator[ObjectReader, None, None]) -> Iterator[T_co]:
+    def _samples(self, readers: Generator[ObjectReader, None, None]) -> Generator[T_co, None, None]:
         with closing(readers):
             for reader in readers:
                 yield apply_transform(self._transform, reader)

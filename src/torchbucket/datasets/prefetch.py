@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from torchbucket.datasets.compose.checks import check_compose
 from torchbucket.datasets.compose.options import Compose
@@ -28,6 +28,9 @@ __all__ = [
     "needs_versions",
     "open_readers",
 ]
+
+P = TypeVar("P")
+P_contra = TypeVar("P_contra", contravariant=True)
 
 Fetch = Literal["whole", "lazy"] | Compose
 """How objects are read: all of each ahead of its use, in ranges when they are used, or many joined by the server."""
@@ -103,32 +106,25 @@ def open_readers(
         yield from composed_readers(source, positions, fetch, budget_bytes=budget.bytes, budget_objects=budget.objects)
         return
     following = iter(positions)
-    queue = ReadQueue(source, lambda: next(following, None), budget)
-    try:
-        while queue.fill():
-            reader = queue.next_reader()
-            yield reader
-            del reader  # the consumer alone decides how long a body lives
-    finally:
-        queue.drop()
+    yield from ReadQueue(source, lambda: next(following, None), budget).readers()
 
 
-class ReadSource(Protocol):
-    """Objects by numbers, as far as they are known; what the methods say: ``ObjectSource``."""
+class ReadSource(Protocol[P_contra]):
+    """Objects, by their positions in a listing for example; what the methods say: ``ObjectSource``."""
 
     @property
     def largest_bytes(self) -> int | None: ...
 
-    def uri(self, position: int) -> str: ...
+    def uri(self, position: P_contra, /) -> str: ...
 
-    def size_bytes(self, position: int) -> int | None: ...
+    def size_bytes(self, position: P_contra, /) -> int | None: ...
 
     def note_size(self, size_bytes: int) -> None: ...
 
-    def submit_read(self, position: int) -> Future[ObjectData]: ...
+    def submit_read(self, position: P_contra, /) -> Future[ObjectData]: ...
 
 
-class ReadQueue:
+class ReadQueue(Generic[P]):
     """The reads of whole objects that were submitted and not yet handed out, oldest first.
 
     Args:
@@ -137,14 +133,24 @@ class ReadQueue:
         budget: bounds the reads.
     """
 
-    def __init__(self, source: ReadSource, next_position: Callable[[], int | None], budget: PrefetchBudget) -> None:
+    def __init__(self, source: ReadSource[P], next_position: Callable[[], P | None], budget: PrefetchBudget) -> None:
         self._source = source
         self._next_position = next_position
         self._budget = budget
-        self._following: int | None = None  # told already, and beyond the budget for now
-        self._pending: deque[_Pending] = deque()
+        self._following: P | None = None  # told already, and beyond the budget for now
+        self._pending: deque[_Pending[P]] = deque()
         self._pending_bytes = 0
         self._pid = os.getpid()
+
+    def readers(self) -> Generator[ObjectReader, None, None]:
+        """Yield an open reader for each object, in order; whatever ends it drops every read that is left."""
+        try:
+            while self.fill():
+                reader = self.next_reader()
+                yield reader
+                del reader  # the consumer alone decides how long a body lives
+        finally:
+            self.drop()
 
     def fill(self) -> bool:
         """Submit reads while the budget allows, and one in any case where none is left; say whether there is any."""
@@ -197,7 +203,7 @@ class ReadQueue:
                 pending.future.cancel()
         self._pending.clear()
 
-    def _submitted(self, position: int, counted_bytes: int) -> _Pending:
+    def _submitted(self, position: P, counted_bytes: int) -> _Pending[P]:
         try:
             future = self._source.submit_read(position)
         except Exception as error:  # noqa: BLE001  # for whoever asks for this object, which was only foreseen perhaps
@@ -205,7 +211,7 @@ class ReadQueue:
             future.set_exception(error)
         return _Pending(position, future, counted_bytes)
 
-    def _counted_bytes(self, position: int) -> int:
+    def _counted_bytes(self, position: P) -> int:
         size_bytes = self._source.size_bytes(position)
         if size_bytes is None:
             size_bytes = self._source.largest_bytes
@@ -218,7 +224,7 @@ class ReadQueue:
 
 
 @dataclass(slots=True)
-class _Pending:
-    position: int
+class _Pending(Generic[P]):
+    position: P
     future: Future[ObjectData]
     counted_bytes: int

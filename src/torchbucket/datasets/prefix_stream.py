@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
-from itertools import islice
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 from typing_extensions import TypeVar
 
-from torchbucket.datasets.epochs.sharding import check_even
+from torchbucket.datasets.epochs.sharding import Shard, check_even
+from torchbucket.datasets.iteration import Iteration
 from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import ReadQueue
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
@@ -20,7 +21,8 @@ from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.public import public
-from torchbucket.store.protocol import ObjectData, ObjectInfo, Read
+from torchbucket.store.list_page import infos_of
+from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, Read, Store
 from torchbucket.store.shared import shared_store
 from torchbucket.store.temporary_names import is_temporary
 from torchbucket.uri import Address, ObjectURI
@@ -29,6 +31,8 @@ __all__ = ["PrefixStream"]
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T", default=bytes)
+
+_Found: TypeAlias = ObjectInfo | Future[ListedPage]
 
 
 @public
@@ -96,101 +100,114 @@ class PrefixStream(ShardedStream[T_co]):
         settings = settings_of(IterableSettings, options, cls, "from_prefix")
         return cls(ObjectURI.parse(uri), transform, settings, select=select, allow_empty=allow_empty)
 
-    def __iter__(self) -> Generator[T_co, None, None]:
+    def __iter__(self) -> Iteration[T_co]:
         """Begin to list and to yield the calling process' share.
 
         Raises:
             NotFoundError: when the listing is over and had no object, unless ``allow_empty``.
             StoreError: the listing or a read failed.
         """
-        shard = self._shard()
-        step = shard.rank.world_size * shard.workers
-        mine = islice(self._found(), shard.rank.rank + shard.rank.world_size * shard.worker, None, step)
-        for reader in self._readers(mine):
-            yield apply_transform(self._transform, reader)
-            del reader  # the consumer alone decides how long a body lives
+        return Iteration(self._samples(self._shard()))
 
     def set_epoch(self, epoch: int) -> None:
         """Nothing to name: every pass has the same order. For frameworks, which name epochs."""
         super().set_epoch(epoch)
 
-    def _found(self) -> Iterator[ObjectInfo]:
+    def _samples(self, shard: Shard) -> Generator[T_co, None, None]:
+        objects = _ListedObjects(self._location, self._settings)
+        with closing(self._found(objects.store, shard)) as found, closing(objects.readers(found)) as readers:
+            for reader in readers:
+                yield apply_transform(self._transform, reader)
+                del reader  # the consumer alone decides how long a body lives
+
+    def _found(self, store: Store, shard: Shard) -> Generator[_Found, None, None]:
+        """A reader's objects, and in between the next page of the listing, again and again, until it has arrived."""
         seen = kept = 0
-        for info in shared_store(self._location, self._settings.config).list(self._location.key):
-            if is_temporary(info.key):
+        pages = self._pages(store)
+        for page in pages:
+            if isinstance(page, Future):
+                yield page
                 continue
-            seen += 1
-            if self._select is None or self._select(info):
-                kept += 1
-                yield info
+            for info in page:
+                if is_temporary(info.key):
+                    continue
+                seen += 1
+                if self._select is None or self._select(info):
+                    if kept % shard.readers == shard.first:
+                        yield info
+                    kept += 1
         if not kept and not self._allow_empty:
             raise nothing_found(str(self._location), seen)
 
-    def _readers(self, infos: Iterator[ObjectInfo]) -> Iterator[ObjectReader]:
-        objects = _FoundObjects(self._location, self._settings, infos)
-        if self._settings.fetch == "lazy":
-            while (position := objects.next_position()) is not None:
-                yield objects.open_lazily(position)
-                objects.forget(position)
+    def _pages(self, store: Store) -> Iterator[Iterable[ObjectInfo] | Future[ListedPage]]:
+        prefix = self._location.key
+        if store.lists_by_walking:
+            yield store.list(prefix)
             return
-        queue = ReadQueue(objects, objects.next_position, self._settings.budget)
-        handed_out = 0
+        following = store.submit_list_page(prefix)
         try:
-            while queue.fill():
-                yield queue.next_reader()
-                objects.forget(handed_out)
-                handed_out += 1
+            while True:
+                while not following.done():
+                    yield following
+                page = following.result()
+                if not page.complete:
+                    following = store.submit_list_page(prefix, start_after=page.resume_after)
+                yield infos_of(page)
+                if page.complete:
+                    return
         finally:
-            queue.drop()
+            following.cancel()
 
     def __repr__(self) -> str:
         return f"PrefixStream({str(self._location)!r})"
 
 
-class _FoundObjects:
-    """One reader's objects by the order in which the listing told them, from 0; those handed out are forgotten."""
+class _ListedObjects:
+    """The objects of a listing that tells them one after another."""
 
-    def __init__(self, location: ObjectURI, settings: IterableSettings, infos: Iterator[ObjectInfo]) -> None:
-        self._store = shared_store(location, settings.config)
+    def __init__(self, location: ObjectURI, settings: IterableSettings) -> None:
+        self.store = shared_store(location, settings.config)
         self._base = str(replace(location, key=""))
-        self._pinned = settings.pin_versions
-        self._infos = infos
+        self._settings = settings
         self.largest_bytes: int | None = None  # asked for where a size is not known
-        self._listed: dict[int, ObjectInfo] = {}
-        self._count = 0
 
-    def next_position(self) -> int | None:
-        info = next(self._infos, None)
-        if info is None:
-            return None
-        self._listed[self._count] = info
-        self._count += 1
-        return self._count - 1
+    def readers(self, found: Iterator[_Found]) -> Generator[ObjectReader, None, None]:
+        """Yield an open reader for each object; no object that is known already waits for the listing."""
+        awaited: Future[ListedPage] | None = None
 
-    def forget(self, position: int) -> None:
-        del self._listed[position]
+        def next_info() -> ObjectInfo | None:
+            nonlocal awaited
+            info = next(found, None)
+            awaited = info if isinstance(info, Future) else None
+            return None if isinstance(info, Future) else info
 
-    def uri(self, position: int) -> str:
-        return self._base + self._listed[position].key
+        queue = ReadQueue(self, next_info, self._settings.budget)
+        while True:
+            if self._settings.fetch == "lazy":
+                while (info := next_info()) is not None:
+                    yield self._open_lazily(info)
+            else:
+                yield from queue.readers()
+            if awaited is None:
+                return
+            awaited.exception()  # waits; what it is, its page tells
 
-    def size_bytes(self, position: int) -> int:
-        return self._listed[position].size_bytes
+    def uri(self, info: ObjectInfo) -> str:
+        return self._base + info.key
+
+    def size_bytes(self, info: ObjectInfo) -> int:
+        return info.size_bytes
 
     def note_size(self, size_bytes: int) -> None:
         """Nothing to remember: the listing tells every size."""
 
-    def submit_read(self, position: int) -> Future[ObjectData]:
-        info = self._listed[position]
-        return self._store.submit_read(
-            Read(key=info.key, size_bytes=info.size_bytes, version=info.version if self._pinned else None)
+    def submit_read(self, info: ObjectInfo) -> Future[ObjectData]:
+        return self.store.submit_read(Read(key=info.key, size_bytes=info.size_bytes, version=self._version(info)))
+
+    def _open_lazily(self, info: ObjectInfo) -> ObjectReader:
+        return ObjectReader.lazy(
+            self.store, info.key, uri=self.uri(info), size_bytes=info.size_bytes, version=self._version(info)
         )
 
-    def open_lazily(self, position: int) -> ObjectReader:
-        info = self._listed[position]
-        return ObjectReader.lazy(
-            self._store,
-            info.key,
-            uri=self.uri(position),
-            size_bytes=info.size_bytes,
-            version=info.version if self._pinned else None,
-        )
+    def _version(self, info: ObjectInfo) -> str | None:
+        return info.version if self._settings.pin_versions else None

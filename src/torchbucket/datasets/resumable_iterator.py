@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 from torchbucket.datasets.epochs.clock import ClockedPass, EpochClock
 from torchbucket.datasets.epochs.sharding import Shard
 from torchbucket.datasets.epochs.state import EpochState, StateDict
+from torchbucket.datasets.iteration import Iteration
 from torchbucket.datasets.source import ObjectSource
 
 __all__ = ["ResumableIterator"]
@@ -23,7 +24,7 @@ class ResumableIterator(Iterator[T], Generic[T, S]):
     """Yields the samples of one rank's worker, and resumes at any of them.
 
     A sample that was yielded is consumed; one that is being fetched, or whose ``transform`` failed, is not. After a
-    failure every further ``next`` fails too, so that no caller takes what is missing for the end.
+    failure every further ``next`` fails too.
 
     Args:
         source: the objects.
@@ -103,25 +104,19 @@ class ResumableIterator(Iterator[T], Generic[T, S]):
             self._running.close()
 
     def _restart(self, state: S) -> None:
-        self._running: Generator[T, None, None] | None = None
+        self._running: Iteration[T] | None = None
         self._closed = False
-        self._failure: BaseException | None = None
         self._state = self._begin_at(state)
 
     def __next__(self) -> T:
-        if self._failure is not None:
-            raise RuntimeError("this iteration failed before; begin a new one") from self._failure
         if self._closed:
             raise StopIteration
         if self._running is None:
-            self._running = self._run()
+            self._running = Iteration(self._run())
         try:
             return next(self._running)
         except StopIteration:
             self._clock.finish(self._begun)
-            raise
-        except BaseException as error:
-            self._failure = error
             raise
 
     def __iter__(self) -> Self:

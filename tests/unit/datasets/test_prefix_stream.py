@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from concurrent.futures import Future
 
 import pytest
 from torch.utils.data import DataLoader
@@ -13,12 +14,15 @@ from torchbucket import (
     Compose,
     ConfigError,
     IterableDataset,
+    MapDataset,
     NotFoundError,
     ObjectChangedError,
     PrefixStream,
     StoreConfig,
 )
 from torchbucket.store import open_store
+from torchbucket.store.memory import MemoryStore
+from torchbucket.store.protocol import ListedPage
 from torchbucket.store.temporary_names import temporary_key
 
 SMALL_PAGES = StoreConfig(list_page_size=7)
@@ -51,6 +55,46 @@ def test_ranks_get_the_shares_that_the_other_stream_deals(bucket, fetch, world_s
         options = {"rank": rank, "world_size": world_size, "fetch": fetch, "transform": key_of}
         mine = list(PrefixStream.from_prefix(f"{bucket}/train/", config=SMALL_PAGES, **options))
         assert mine == list(IterableDataset.from_prefix(f"{bucket}/train/", **options))
+
+
+@pytest.mark.parametrize("fetch", ["whole", "lazy"])
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_samples_of_a_page_do_not_wait_for_the_next_page(bucket, monkeypatch, fetch, world_size):
+    submit = MemoryStore.submit_list_page
+    held: list[tuple[Future[ListedPage], str]] = []
+
+    def submit_held(store, prefix="", *, start_after=""):
+        if not start_after:
+            return submit(store, prefix)
+        held.append((Future(), start_after))
+        return held[-1][0]
+
+    monkeypatch.setattr(MemoryStore, "submit_list_page", submit_held)
+    options = {"config": SMALL_PAGES, "rank": 0, "world_size": world_size, "fetch": fetch, "transform": key_of}
+    samples = iter(PrefixStream.from_prefix(f"{bucket}/train/", **options))
+    mine = [f"train/{number:03}" for number in range(0, 53, world_size)]
+    first = [next(samples) for _ in range(len(range(0, 7, world_size)))]
+    assert first == mine[: len(first)]
+    ((following, start_after),) = held
+    assert start_after == "train/006"
+    monkeypatch.undo()
+    following.set_result(submit(open_store(bucket, SMALL_PAGES), "train/", start_after=start_after).result())
+    assert first + list(samples) == mine
+
+
+@pytest.mark.parametrize("kind", [PrefixStream, MapDataset, IterableDataset])
+def test_an_iteration_that_failed_does_not_end_as_if_it_were_whole(bucket, kind):
+    def transform(reader):
+        if reader.key.endswith("5"):
+            raise ValueError("no sample")
+        return reader.key
+
+    samples = iter(kind.from_prefix(f"{bucket}/train/", transform=transform))
+    assert [next(samples) for _ in range(5)][-1] == "train/004"
+    with pytest.raises(ValueError, match="no sample"):
+        next(samples)
+    with pytest.raises(RuntimeError, match="this iteration failed before"):
+        next(samples)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])

@@ -126,6 +126,16 @@ class Shard:
         )
         return cls(rank=rank) if worker is None else cls(rank=rank, worker=worker.id, workers=worker.num_workers)
 
+    @property
+    def readers(self) -> int:
+        """How many readers there are, if all ranks have as many workers as this one."""
+        return self.rank.world_size * self.workers
+
+    @property
+    def first(self) -> int:
+        """This reader's number among them, and its first place in a deal."""
+        return self.rank.rank + self.rank.world_size * self.worker
+
     def places(self, count: int, even: Even | None = None) -> range:
         """The places of this share in a deal of ``count`` objects, ascending.
 
@@ -133,11 +143,11 @@ class Shard:
         stands for one from its beginning once more; with ``"drop"`` as many as the last one. Readers get equal numbers
         if all ranks have equally many workers; however many they have, ``"pad"`` deals out each place.
         """
-        step = self.rank.world_size * self.workers
+        step = self.readers
         if even is not None and count:
             rounds = -(-count // step) if even == "pad" else count // step
             count = rounds * step
-        return range(self.rank.rank + self.rank.world_size * self.worker, count, step)
+        return range(self.first, count, step)
 
     def __str__(self) -> str:
         rank = f"rank {self.rank.rank} of {self.rank.world_size}"
