@@ -349,7 +349,7 @@ ERRORS = [
     (json_error(404, "notFound", "The specified bucket does not exist."), NotFoundError, "no bucket gs://bucket", 1),
     (xml_error(404, "NoSuchBucket"), NotFoundError, "no bucket gs://bucket", 1),
     (json_error(404, "notFound", "No such object: bucket/k"), NotFoundError, "no such object", 1),
-    (Say(status=404, body=b"Not Found"), NotFoundError, "no such object, or no such bucket", 1),
+    (Say(status=404, body=b"Not Found"), NotFoundError, "no such object; check bucket and key", 1),
     (Say(status=308, headers=(("location", "https://elsewhere/x"),)), StoreError, "https://elsewhere/x", 1),
     (Say(status=307, headers=(("location", "https://elsewhere/x"),)), StoreError, "endpoint", 1),
     (json_error(501, "notImplemented"), UnsupportedError, "does not support", 1),

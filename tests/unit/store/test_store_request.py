@@ -10,7 +10,7 @@ import pytest
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError
 from torchbucket.store.gcs.dialect import GcsDialect
-from torchbucket.store.http.answers import shown
+from torchbucket.store.http.refusal import shown
 from torchbucket.store.http.renewed_credentials import _Fetched
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3.dialect import S3Dialect

@@ -129,6 +129,11 @@ def test_every_method_of_the_protocol_is_forwarded(wrap: str, method: str) -> No
         assert result == recorder.given[name]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_help_of_a_wrapped_method_is_the_protocols(method: str) -> None:
+    assert inspect.getdoc(getattr(MeteredStore, method)) == inspect.getdoc(getattr(Store, method))
+
+
 @pytest.mark.parametrize("wrap", WRAPS)
 def test_it_is_a_store_and_has_its_address(wrap: str) -> None:
     inner = memory()

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, PermissionDeniedError
-from torchbucket.store.http.answers import shown
+from torchbucket.store.http.refusal import shown
 from torchbucket.store.http.renewed_credentials import RenewedCredentials
 from torchbucket.store.transport.certificates import trusted_certificates
 

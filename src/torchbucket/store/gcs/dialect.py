@@ -42,7 +42,7 @@ class GcsDialect(Dialect):
 
     def __init__(self, bucket: str, config: StoreConfig) -> None:
         access = GcsAccess(bucket, config)
-        super().__init__(GcsRequests(bucket, config, access), GcsAnswers(f"gs://{bucket}", config, access))
+        super().__init__(access, GcsRequests(bucket, config, access), GcsAnswers(f"gs://{bucket}", config, access))
 
     def head_object(self, key: str) -> Operation[ObjectInfo]:
         """Describe an object, by the API that tells a missing object from a missing bucket."""

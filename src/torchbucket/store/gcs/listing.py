@@ -15,13 +15,13 @@ __all__ = ["listed_page", "page_query"]
 _FIELDS: Final = "nextPageToken,items(name,size,generation)"
 
 
-def page_query(prefix: str, *, start_after: str, token: str | None, page_size: int) -> dict[str, str]:
+def page_query(prefix: str, *, start_after: str, token: str | None, page_size: str) -> dict[str, str]:
     """The parameters that ask for a page.
 
     ``startOffset`` is inclusive, so the first page may begin with ``start_after`` itself, which ``listed_page`` leaves
     out; it is sent with every page, as the provider demands of a token's request.
     """
-    query = {"fields": _FIELDS, "maxResults": str(page_size)}
+    query = {"fields": _FIELDS, "maxResults": page_size}
     if prefix:
         query["prefix"] = prefix
     if start_after:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Final, TypeVar
+from typing import ClassVar, TypeVar
 
 from torchbucket.errors import NotFoundError, StoreError, TransportError
 from torchbucket.store.http.checksums import Algorithm, Checksum
@@ -13,12 +12,9 @@ from torchbucket.store.http.xml import MalformedAnswerError
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.operation import Again, Answer
 
-__all__ = ["Answers", "is_gone", "shown"]
+__all__ = ["Answers", "is_gone"]
 
 T = TypeVar("T")
-
-# What looks like a token, key or signature: an error page may repeat the request that it answers.
-_SECRET: Final = re.compile(r"(?i:bearer|signature=|token[\"':= ]+)\s*\S+|[A-Za-z0-9_\-.+/=]{48,}")
 
 
 class Answers(ABC):
@@ -127,9 +123,3 @@ def _length(answer: Answer) -> int:
 def is_gone(failure: Exception) -> bool:
     """Whether what was to be removed is not there, while its bucket is: that is no error of a removal."""
     return isinstance(failure, NotFoundError) and failure.code != "NoSuchBucket"
-
-
-def shown(text: str) -> str:
-    """At most 200 printable characters of what a server said, without what looks like a secret."""
-    printable = "".join(character if character.isprintable() else " " for character in text[:1000])
-    return _SECRET.sub("…", printable)[:200]

@@ -12,7 +12,7 @@ from torchbucket.store.conditions import Condition
 from torchbucket.store.http.answers import Answers, is_gone
 from torchbucket.store.http.checksums import Algorithm, Checksum
 from torchbucket.store.http.confirmed_write import ConditionalDelete, PutObject
-from torchbucket.store.http.requests import Requests
+from torchbucket.store.http.requests import Access, Requests
 from torchbucket.store.http.uploads import UploadedPart, UploadPage, upload_page
 from torchbucket.store.http.xml import text_of
 from torchbucket.store.protocol import ListedPage, ObjectInfo
@@ -50,7 +50,8 @@ class Dialect(ABC):
     most_sources: ClassVar[int]
     """The most objects that one request composes; 0 where the provider has no such request."""
 
-    def __init__(self, requests: Requests, answers: Answers) -> None:
+    def __init__(self, access: Access, requests: Requests, answers: Answers) -> None:
+        self._access = access
         self.requests = requests
         self.answers = answers
 
@@ -61,11 +62,11 @@ class Dialect(ABC):
 
     def prepare(self) -> None:
         """Find credentials and endpoint, on the caller's thread, since that may ask the network."""
-        self.requests.prepare()
+        self._access.prepare()
 
     def renew(self) -> None:
         """Replace locks in a forked child."""
-        self.requests.renew()
+        self._access.renew()
 
     def address(self, key: str) -> str:
         """The object's address for messages."""

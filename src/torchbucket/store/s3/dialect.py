@@ -39,7 +39,7 @@ class S3Dialect(Dialect):
 
     def __init__(self, bucket: str, config: StoreConfig) -> None:
         access = Access(bucket, config)
-        super().__init__(S3Requests(bucket, config, access), S3Answers(f"s3://{bucket}", config, access))
+        super().__init__(access, S3Requests(bucket, config, access), S3Answers(f"s3://{bucket}", config, access))
 
     def head_object(self, key: str) -> Operation[ObjectInfo]:
         """Describe an object."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -38,7 +39,7 @@ class Credentials:
         raise TypeError("credentials do not cross to another process; each one finds its own")
 
 
-def canonical_query(parameters: dict[str, str]) -> str:
+def canonical_query(parameters: Mapping[str, str]) -> str:
     """Encode and sort a query as it is both sent and signed."""
     pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in parameters.items())
     return "&".join(f"{name}={value}" for name, value in pairs)

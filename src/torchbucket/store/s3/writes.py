@@ -9,6 +9,7 @@ from torchbucket.errors import ChecksumError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.http.confirmed_write import ConfirmedWrite
+from torchbucket.store.http.refusal import Refusal
 from torchbucket.store.http.uploads import UploadedPart, sum_of_parts
 from torchbucket.store.http.xml import document, fields_of, required
 from torchbucket.store.protocol import ObjectInfo
@@ -39,7 +40,7 @@ class HeadObject(Operation[ObjectInfo]):
         answer = Answer(lines)
         if self._ask_bucket:
             if answer.status == 404:
-                raise self._answers.missing_bucket(self.name)
+                raise Refusal(self.name, self.uri, self._answers.uri, answer, "NoSuchBucket", None).missing_bucket()
             answer.status = 404
         elif answer.status == 404 and not self._answers.bucket_seen:
             self._ask_bucket = True

@@ -155,7 +155,6 @@ class ForwardingStore(Store):
         self._call("abort_upload", lambda: self._inner.abort_upload(upload))
 
     def close(self) -> None:
-        """Close the inner store, at once."""
         self._inner.close()
 
     def __reduce__(self) -> tuple[object, ...]:
