@@ -117,7 +117,11 @@ def _least(section: Section, form: TableForm) -> list[str]:
     lines = []
     for summary in (entry.summary for entry in section.entries):
         least, median = summary.parameters.get(parameter), summary.figures[figure].median
-        if least is not None and median is not None:
+        if least is None or summary.status is Status.FAILED:
+            continue
+        if median is None:
+            lines.append(f"{summary.client}: {figure} n/a: {_short(summary.figures[figure].reason or '')}")
+        else:
             met = "meets" if median >= least else "does not meet"
             lines.append(f"{summary.client}: {figure} {median:.1f} {met} the {least:g} of {parameter}")
     return lines
