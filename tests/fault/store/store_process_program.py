@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import multiprocessing
@@ -20,14 +21,16 @@ from torchbucket.errors import StoreError, TransportError
 from torchbucket.store import Read, Store, open_store
 from torchbucket.store.wrappers import LimitedStore
 
-SMALL = 200
-LARGE_BYTES = 11 * MIB
+SMALL = 100
+LARGE_BYTES = 6 * MIB  # Two parts.
 
 
+@functools.cache
 def content(number: int) -> bytes:
     return hashlib.sha256(str(number).encode()).digest() * (100 + number)
 
 
+@functools.cache
 def large() -> bytes:
     return hashlib.shake_128(b"large").digest(LARGE_BYTES)
 

@@ -27,22 +27,23 @@ class Served:
     """One port of a testbed, and what a process needs to reach it."""
 
     testbed: RunningTestbed
-    scheme: str
+    kind: str
     variables: dict[str, str]
 
     def run(self, scenario: str) -> str:
-        endpoint = self.testbed.s3_endpoint if self.scheme == "s3" else self.testbed.gcs_endpoint
-        return run(scenario, endpoint, self.testbed.ca_certificate, self.scheme, self.variables)
+        scheme = self.kind.partition("-")[0]
+        endpoint = self.testbed.s3_endpoint if scheme == "s3" else self.testbed.gcs_endpoint
+        return run(scenario, endpoint, self.testbed.ca_certificate, scheme, self.variables)
 
 
-@pytest.fixture(scope="module", params=["s3-http", "s3-tls", "gs-tls-auth"])
+@pytest.fixture(scope="module")
 def served(request: pytest.FixtureRequest) -> Iterator[Served]:
-    scheme, *options = request.param.split("-")
+    _, *options = request.param.split("-")
     with launch_testbed(buckets=["data"], tls="tls" in options, require_auth="auth" in options) as running:
         variables = {}
         if running.credentials is not None:
             variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(running.credentials.service_accounts["default"])
-        yield Served(testbed=running, scheme=scheme, variables=variables)
+        yield Served(testbed=running, kind=request.param, variables=variables)
 
 
 def run(
@@ -72,25 +73,30 @@ def run(
     return ended.stdout
 
 
-@pytest.mark.parametrize(
-    "scenario", ["forks_while_busy", "fork_from_a_callback", "parents_future_in_a_child", "start_methods"]
+# Over TLS there is more that parent and child might share than without, and with tokens of Cloud Storage more yet.
+WITH_THE_TRANSPORT = (
+    "fork_from_a_callback",
+    "parents_future_in_a_child",
+    "forks_of_forks",
+    "pool_of_brief_workers",
+    "forks_while_stores_open",
+    "any_future_ends_in_a_child",
 )
+WITH_THE_STORE = ("start_methods", "forks_while_busy")
+CASES = [
+    *(("s3-tls", scenario) for scenario in WITH_THE_TRANSPORT + WITH_THE_STORE),
+    ("gs-tls-auth", "start_methods"),
+    pytest.param("gs-tls-auth", "forks_while_busy", marks=pytest.mark.nightly),
+    *(pytest.param("s3-http", name, marks=pytest.mark.nightly) for name in WITH_THE_TRANSPORT + WITH_THE_STORE),
+]
+
+
+@pytest.mark.parametrize(("served", "scenario"), CASES, indirect=["served"])
 def test_processes(served: Served, scenario: str) -> None:
-    if served.scheme == "gs" and scenario not in ("forks_while_busy", "start_methods"):
-        pytest.skip("it is about the transport alone, which is the same")
     assert served.run(scenario).endswith("done\n")
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    ["forks_of_forks", "pool_of_brief_workers", "forks_while_stores_open", "any_future_ends_in_a_child"],
-)
-def test_life_after_a_fork(served: Served, scenario: str) -> None:
-    if served.scheme == "gs":
-        pytest.skip("it is about the transport alone, which is the same")
-    assert served.run(scenario).endswith("done\n")
-
-
+@pytest.mark.parametrize("served", ["s3-tls", "gs-tls-auth"], indirect=True)
 def test_an_exit_aborts_what_nobody_closed(served: Served) -> None:
     served.run("exit_with_open_writer")
     assert served.testbed.open_uploads() == []
