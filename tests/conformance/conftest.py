@@ -14,7 +14,9 @@ from conformance_subjects import Subject, subject
 
 from buckettestbed.launch import RunningTestbed, launch_testbed
 
-WRAPPED = ("memory+metered", "s3-testbed+limited", "gs-testbed+throttled", "s3-testbed+all")
+# On each commit all wrappers in one another, at night each alone too.
+ALONE = ("memory+metered", "s3-testbed+limited", "gs-testbed+throttled")
+WRAPPED = ("s3-testbed+all", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ALONE))
 WRITING = ("memory", "file", "s3-testbed", "s3-moto", "gs-testbed", *WRAPPED)
 KINDS = (*WRITING, "gs-fake")
 
