@@ -13,6 +13,7 @@ __all__ = ["Figure", "Operation", "OperationKind", "Phase", "UsageSample"]
 class OperationKind(StrEnum):
     """What a recorded operation timed."""
 
+    FORK_SERVER = "fork_server"  # starting the process that workers are forked from, torch loaded in it
     INDEX = "index"  # making the data set, its listing included
     FETCH = "fetch"  # a worker's fetch of one batch from storage, without decoding
     DECODE = "decode"  # turning one fetched batch into tensors

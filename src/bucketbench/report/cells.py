@@ -8,12 +8,9 @@ from bucketbench.report.sections import Entry, Section
 from bucketbench.scenarios.presentation import Column, TableForm
 from bucketbench.statistics import FigureSummary, Status
 
-__all__ = ["NOT_AVAILABLE", "TEXT_COLUMNS", "columns", "is_measured", "texts"]
+__all__ = ["NOT_AVAILABLE", "columns", "has_words", "is_measured", "texts"]
 
 NOT_AVAILABLE = "n/a"
-
-TEXT_COLUMNS = ("client", "status")
-"""The columns of words; all others have numbers."""
 
 _CEILING = "ceiling %"
 
@@ -24,7 +21,13 @@ def columns(sections: Sequence[Section], form: TableForm) -> tuple[str, ...]:
         column.heading for column in form.columns if not column.optional or is_measured(sections, column.figure)
     )
     measured = any(entry.percent_of_ceiling.value is not None for section in sections for entry in section.entries)
-    return ("client", first, *([_CEILING] if measured else []), *others, "errors", "status")
+    details = (heading for heading, _ in form.details)
+    return ("client", first, *([_CEILING] if measured else []), *others, *details, "errors", "status")
+
+
+def has_words(heading: str, form: TableForm) -> bool:
+    """Whether a column has words; all others have numbers."""
+    return heading in ("client", "status") or heading in dict(form.details)
 
 
 def is_measured(sections: Sequence[Section], figure: str) -> bool:
@@ -39,6 +42,7 @@ def texts(entry: Entry, headings: Sequence[str], form: TableForm) -> list[str]:
         "client": summary.client + ("" if summary.role.competes else f" ({summary.role})"),
         _CEILING: _number(entry.percent_of_ceiling.value),
         **{column.heading: _cell(column, summary.figures[column.figure]) for column in form.columns},
+        **{heading: summary.details.get(name, NOT_AVAILABLE) for heading, name in form.details},
         "errors": NOT_AVAILABLE if summary.errors.value is None else f"{summary.errors.value:.0f}",
         "status": _status(entry),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bucketbench.report.cells import TEXT_COLUMNS, columns, texts
+from bucketbench.report.cells import columns, has_words, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange, shared_parameters
 from bucketbench.report.wording import notes, parameter_text, verdicts
@@ -26,7 +26,7 @@ def render_markdown(run: Run) -> str:
     for section in sections:
         if section.varying:
             lines += [f"`{parameter_text(section.varying)}`", ""]
-        lines += [_line(headings), _line(":--" if name in TEXT_COLUMNS else "--:" for name in headings)]
+        lines += [_line(headings), _line(":--" if has_words(name, form) else "--:" for name in headings)]
         for entry in section.entries:
             cells = [_escaped(text) for text in texts(entry, headings, form)]
             lines.append(_line(f"**{cell}**" if section.won(entry) else cell for cell in cells))

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bucketbench.report.cells import TEXT_COLUMNS, columns, texts
+from bucketbench.report.cells import columns, has_words, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section, arrange, shared_parameters
 from bucketbench.report.wording import heading, notes, parameter_text, verdicts
@@ -83,7 +83,7 @@ def _note(line: str) -> RenderableType:
 def _table(section: Section, headings: tuple[str, ...], form: TableForm) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), collapse_padding=True)
     for name in headings:
-        words = name in TEXT_COLUMNS
+        words = has_words(name, form)
         # The unit goes below the name. Where the width does not suffice, a name is folded before a number is cut.
         table.add_column(
             "\n".join(name.rsplit(" ", 1)),

@@ -39,6 +39,7 @@ class TableForm:
         duration: the figure with the seconds that these took.
         medians: figures of the report's JSON, beside the one that decides.
         spreads: those of them that have their spread and interval there.
+        details: columns of words: the heading, and the detail of the jobs that stands in it.
         least: a figure, and the parameter with the least value that is asked of it; None where nothing is.
     """
 
@@ -50,4 +51,5 @@ class TableForm:
     duration: str
     medians: tuple[str, ...]
     spreads: tuple[str, ...]
+    details: tuple[tuple[str, str], ...] = ()
     least: tuple[str, str] | None = None

@@ -40,6 +40,7 @@ def read_server(admin_url: str, *, ca_bundle: str | None = None) -> ServerCounts
         bytes_out=counts["bytes_out"],
         faults=sum(counts["faults"].values()),
         warnings=counts["network"].get("warnings", 0),
+        requests_s=counts["requests_s"],
         listings=sum(number for name, number in counts["requests"].items() if name.startswith(_LISTING)),
     )
 

@@ -24,6 +24,8 @@ class ServerCounts:
             not count them.
         warnings: how often it said that the host does not keep the network model; None likewise.
         listings: requests that listed objects, each answered with a page; None likewise.
+        requests_s: seconds that requests took, from their headers to the end of their answers, all together; None
+            likewise.
     """
 
     requests: int
@@ -31,6 +33,7 @@ class ServerCounts:
     faults: int | None = None
     warnings: int | None = None
     listings: int | None = None
+    requests_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

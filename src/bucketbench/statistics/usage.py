@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bucketbench.records import UsageSample
+from bucketbench.records import Operation, OperationKind, UsageSample
 from bucketbench.statistics.figures import MIB, ServerCounts
 from bucketbench.statistics.windows import NO_WINDOW, Window, growth, samples_within
 
@@ -14,6 +14,7 @@ __all__ = ["NOT_COUNTED", "SERVER_UNITS", "USAGE_UNITS", "server_figures", "usag
 USAGE_UNITS: Final = {
     "cpu_s": "s",
     "peak_rss_mib": "MiB",
+    "added_memory_mib": "MiB",
     "network_received_mib": "MiB",
     "network_sent_mib": "MiB",
     "gpu_utilisation_percent": "%",
@@ -22,6 +23,7 @@ USAGE_UNITS: Final = {
 
 SERVER_UNITS: Final = {
     "server_requests": "requests",
+    "requests_in_flight": "requests",
     "server_bytes_out_mib": "MiB",
     "server_faults": "requests",
     "server_warnings": "warnings",
@@ -33,10 +35,13 @@ _NO_NETWORK: Final = "the host's network counters could not be read"
 _NO_GPU: Final = "no GPU was found, or none that tells it"
 
 
-def usage_figures(usage: Sequence[UsageSample], windows: Sequence[Window]) -> dict[str, float | str]:
+def usage_figures(
+    operations: Sequence[Operation], usage: Sequence[UsageSample], windows: Sequence[Window]
+) -> dict[str, float | str]:
     """What was used within the windows, each a value in the unit of ``USAGE_UNITS`` or the reason for having none.
 
     Args:
+        operations: the job's records, those of the warm-up among them.
         usage: the job's usage samples in any order, with one at each edge of each window.
         windows: in order of time.
     """
@@ -60,6 +65,7 @@ def usage_figures(usage: Sequence[UsageSample], windows: Sequence[Window]) -> di
     return {
         "cpu_s": grown(lambda sample: sample.cpu_s, "the CPU time could not be read"),
         "peak_rss_mib": max(sample.rss_bytes for sample in within) / MIB if within else absent,
+        "added_memory_mib": _added_memory_mib(operations, usage, within),
         "network_received_mib": grown(lambda sample: sample.network_received_bytes, _NO_NETWORK, scale=MIB),
         "network_sent_mib": grown(lambda sample: sample.network_sent_bytes, _NO_NETWORK, scale=MIB),
         # Sorted, because the sum of floats depends on their order and a figure must not.
@@ -68,12 +74,40 @@ def usage_figures(usage: Sequence[UsageSample], windows: Sequence[Window]) -> di
     }
 
 
-def server_figures(server: ServerCounts | None) -> dict[str, float | str]:
+def _added_memory_mib(
+    operations: Sequence[Operation], usage: Sequence[UsageSample], within: Sequence[UsageSample]
+) -> float | str:
+    """By how much memory exceeds, at most, that of a trainer which has torch but neither client nor workers yet.
+
+    A fork server is another process that has torch. It belongs to the start method and not to the client: what memory
+    grew by while it was started is taken off.
+    """
+    if not within:
+        return "no usage sample was taken" if operations else NO_WINDOW
+    bare = usage[0]
+    if any(operation.started_s < bare.at_s for operation in operations):
+        return "no usage sample was taken before the client was built"
+    servers = [operation for operation in operations if operation.kind is OperationKind.FORK_SERVER]
+    spans = [Window(epoch=one.epoch, started_s=one.started_s, ended_s=one.ended_s) for one in servers]
+    try:
+        started_bytes = growth(usage, spans, lambda sample: sample.rss_bytes)
+    except LookupError:
+        return "no usage sample was taken when the fork server had started"
+    return max(max(sample.rss_bytes for sample in within) - bare.rss_bytes - started_bytes, 0) / MIB
+
+
+def server_figures(server: ServerCounts | None, windows: Sequence[Window]) -> dict[str, float | str]:
     """What the server counted, each a value in the unit of ``SERVER_UNITS`` or the reason for having none."""
     if server is None:
         return dict.fromkeys(SERVER_UNITS, _NO_SERVER)
+    # Sorted, because the sum of floats depends on their order and a figure must not.
+    wall_s = sum(sorted(window.duration_s for window in windows))
+    in_flight: float | str = NO_WINDOW if wall_s <= 0 else NOT_COUNTED
+    if wall_s > 0 and server.requests_s is not None:
+        in_flight = server.requests_s / wall_s
     return {
         "server_requests": server.requests,
+        "requests_in_flight": in_flight,
         "server_bytes_out_mib": server.bytes_out / MIB,
         "server_faults": NOT_COUNTED if server.faults is None else server.faults,
         "server_warnings": NOT_COUNTED if server.warnings is None else server.warnings,

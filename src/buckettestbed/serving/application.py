@@ -128,6 +128,7 @@ class Application:
     ) -> LogEntry | None:
         """Counts what `plain_get` returned as it is about to be sent; returns its entry of the log, if there is one."""
         self.counters.requests[plain.operation.name] += 1
+        self.counters.request_began()
         if self.log is None:
             return None
         entry = LogEntry(dialect=dialect.name, method="GET", connection=connection.number, headers=headers)
@@ -137,6 +138,7 @@ class Application:
 
     def end_plain_get(self, entry: LogEntry | None, *, sent_bytes: int, whole: bool, lost: bool = False) -> None:
         """Counts what was sent of it; `lost` says that its client went away before it was whole."""
+        self.counters.request_ended()
         self.counters.bytes_out += sent_bytes
         self.counters.disconnected += lost
         if entry is not None and self.log is not None:

@@ -86,6 +86,7 @@ class Exchange:
                 connection=self._connection.number,
                 headers=self._scope["headers"],
             )
+        self._served.counters.request_began()
         try:
             await self._answer_dialect()
             outcome = "whole"
@@ -95,6 +96,7 @@ class Exchange:
             outcome = "gone"
             self._served.counters.disconnected += 1
         finally:
+            self._served.counters.request_ended()
             if self._entry is not None and log is not None:
                 self._entry.outcome = outcome
                 log.add(self._entry)

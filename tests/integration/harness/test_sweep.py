@@ -46,6 +46,13 @@ def test_auto_spares_a_client_that_does_not_survive_a_fork(place: Workplace) -> 
     done = place.run("repeat=0", "client=NotForkSafe", "warmup_samples=0")
     assert done.status == 0, done.err
     assert done.job("NotForkSafe")["details"]["start_method"] == "forkserver"
+    assert done.directory is not None
+    recorded = (done.directory / "0" / "operations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in recorded].count("fork_server") == 1
+    # Two processes have torch, this one and the fork server: neither's is what the client added.
+    figures = done.job("NotForkSafe")["figures"]
+    assert 0 < figures["added_memory_mib"]["value"] < figures["peak_rss_mib"]["value"] / 2
+    assert figures["requests_in_flight"]["value"] >= 0
 
 
 def test_a_fast_client_is_measured_for_long_enough(place: Workplace) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -64,6 +65,30 @@ def test_a_page_in_a_browser_is_refused_and_changes_nothing(testbed: RunningTest
 def test_connections_to_it_are_not_counted(testbed: RunningTestbed) -> None:
     testbed.reset_counts()
     assert testbed.counts()["connections"] == {"opened": 0, "open": 0}
+
+
+def test_the_seconds_of_requests_are_summed_while_they_are_answered_and_no_longer() -> None:
+    with launch_testbed(buckets=["data"], network={"first_byte_s": 0.2}) as running:
+        netloc = urlsplit(running.s3_endpoint).netloc
+        assert ask(netloc, "PUT", "/data/key")[0] == 200
+        before_s = running.counts()["requests_s"]
+        assert before_s >= 0.2
+        # Three that a protocol answers by itself, two listings that the application does, all at once.
+        paths = ["/data/key", "/data/key", "/data/key", "/data", "/data"]
+        with ThreadPoolExecutor(len(paths)) as pool:
+            assert {status for status, _ in pool.map(lambda path: ask(netloc, "GET", path), paths)} == {200}
+        after_s = running.counts()["requests_s"]
+        assert after_s - before_s >= len(paths) * 0.2
+        host, _, port = netloc.partition(":")
+        with socket.create_connection((host, int(port)), 30) as gone:
+            gone.sendall(b"GET /data/key HTTP/1.1\r\nHost: data\r\n\r\n")
+            while running.counts()["requests"]["get_object"] < 4:
+                pass
+        while running.counts()["connections"]["open"]:
+            pass
+        ended_s = running.counts()["requests_s"]
+        assert ended_s > after_s
+        assert running.counts()["requests_s"] == ended_s
 
 
 def test_the_ports_of_the_providers_answer_no_admin_request() -> None:

@@ -20,6 +20,8 @@ def job(client: str, repeat: int, throughput_mibs: float | None, **changes: Any)
         "latency_p95_s": 0.25,
         "cpu_s_per_gib": 1.5,
         "peak_rss_mib": 512.0,
+        "added_memory_mib": 48.0,
+        "requests_in_flight": 3.25,
         "errors": 0,
     }
     if throughput_mibs is None:
@@ -44,6 +46,7 @@ def job(client: str, repeat: int, throughput_mibs: float | None, **changes: Any)
         "started_at": f"2026-11-02T10:00:{repeat:02}Z",
         "figures": figures,
         "verification": {"checked": 10, "mismatched": 0, "missing": 0, "duplicated": 0},
+        "details": {"start_method": "fork"},
         "versions": {},
         "host": {"cpu_model": "Abacus", "cpu_cores": 2, "memory_mib": 8192},
         "config": {

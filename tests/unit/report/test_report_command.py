@@ -40,9 +40,22 @@ def test_the_table_has_a_row_a_client_and_says_who_won(tmp_path: Path, capsys: p
     run = write_run(tmp_path / "dataset" / "2026-11-02_10-00-00", small_run())
     text = report(capsys, run)
     rows = [words(line) for line in text.splitlines()]
-    assert ["fast", "102 ± 2.00", "50.0", "1,020", "12.3", "250", "1.50", "512", "0", "ok"] in rows
-    assert ["slow", "20.4 ± 0.40", "10.0", "204", "12.3", "250", "1.50", "512", "0", "ok"] in rows
-    assert ["raw (ceiling)", "204 ± 4.00", "100", "2,040", "12.3", "250", "1.50", "512", "0", "ok"] in rows
+    assert ["fast", "102 ± 2.00", "50.0", "1,020", "3.25", "12.3", "250", "1.50", "48.0", "fork", "0", "ok"] in rows
+    assert ["slow", "20.4 ± 0.40", "10.0", "204", "3.25", "12.3", "250", "1.50", "48.0", "fork", "0", "ok"] in rows
+    assert [
+        "raw (ceiling)",
+        "204 ± 4.00",
+        "100",
+        "2,040",
+        "3.25",
+        "12.3",
+        "250",
+        "1.50",
+        "48.0",
+        "fork",
+        "0",
+        "ok",
+    ] in rows
     flowing = " ".join(text.split())
     assert (
         "fast won with 5.00 times the throughput of slow (4.95 to 5.05; 96.9% confidence, 6 paired repeats)." in flowing

@@ -35,7 +35,8 @@ def two_epochs() -> tuple[list[Operation], list[UsageSample]]:
             operation(OperationKind.FETCH, start_s, start_s + 0.5, epoch=epoch, worker=1, **fetched),
         ]
     samples = [
-        usage(0.0, 0.0, rss_mib=9000, network_received_bytes=0, network_sent_bytes=0),
+        usage(0.0, 0.0, rss_mib=60, network_received_bytes=0, network_sent_bytes=0),
+        usage(5.0, 2.0, rss_mib=9000, network_received_bytes=0, network_sent_bytes=0),
         usage(10.0, 5.0, network_received_bytes=100 * MIB, network_sent_bytes=MIB),
         usage(11.0, 6.5, rss_mib=300, network_received_bytes=700 * MIB, network_sent_bytes=2 * MIB),
         usage(12.0, 8.0, network_received_bytes=1300 * MIB, network_sent_bytes=3 * MIB),

@@ -13,7 +13,9 @@ from bucketbench.statistics import GIB, MIB, ServerCounts
 def test_every_figure_of_two_epochs() -> None:
     operations, samples = two_epochs()
     figures = FIGURES.of_job(
-        operations, samples, server=ServerCounts(requests=50, bytes_out=3 * GIB, faults=2, warnings=0)
+        operations,
+        samples,
+        server=ServerCounts(requests=50, bytes_out=3 * GIB, faults=2, warnings=0, requests_s=7.0),
     )
     assert {name: figure.value for name, figure in figures.items()} == pytest.approx(
         {
@@ -31,6 +33,7 @@ def test_every_figure_of_two_epochs() -> None:
             "cpu_s": 5.0,
             "cpu_s_per_gib": 2.5,
             "peak_rss_mib": 300.0,
+            "added_memory_mib": 240.0,
             "samples": 40.0,
             "content_mib": 2048.0,
             "errors": 0.0,
@@ -38,6 +41,7 @@ def test_every_figure_of_two_epochs() -> None:
             "network_received_mib": 2400.0,
             "network_sent_mib": 4.0,
             "server_requests": 50.0,
+            "requests_in_flight": 1.75,
             "server_bytes_out_mib": 3072.0,
             "read_amplification": 1.5,
             "server_faults": 2.0,
@@ -47,6 +51,25 @@ def test_every_figure_of_two_epochs() -> None:
         }
     )
     assert {name: figure.unit for name, figure in figures.items()} == FIGURES.units
+
+
+def test_the_memory_of_a_fork_server_is_not_the_clients() -> None:
+    operations = [
+        operation(OperationKind.INDEX, 2, 3, phase=Phase.WARMUP, epoch=-1),
+        operation(OperationKind.EPOCH, 10, 12),
+    ]
+    samples = [
+        usage(0.0, 0.0, rss_mib=240),
+        usage(1.0, 0.0, rss_mib=250),  # the client's library is loaded
+        usage(1.9, 0.0, rss_mib=480),  # and the fork server runs
+        usage(10.0, 1.0, rss_mib=500),
+        usage(12.0, 2.0, rss_mib=560),
+    ]
+    server = operation(OperationKind.FORK_SERVER, 1.1, 1.8, phase=Phase.WARMUP, epoch=-1)
+    assert FIGURES.of_job(operations, samples)["added_memory_mib"].value == 320
+    assert FIGURES.of_job([server, *operations], samples)["added_memory_mib"].value == 90
+    late = FIGURES.of_job([server, *operations], samples[3:])["added_memory_mib"]
+    assert late.reason == "no usage sample was taken before the client was built"
 
 
 def test_nothing_recorded_gives_reasons_and_no_zero() -> None:

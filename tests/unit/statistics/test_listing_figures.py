@@ -28,14 +28,16 @@ def values(figures: dict[str, Figure]) -> dict[str, float]:
 def test_figures_of_two_listings() -> None:
     built = operation(OperationKind.INDEX, 0.0, 9.0, phase=Phase.WARMUP, epoch=-1)
     samples = [
+        usage(-0.1, 0.5, rss_mib=80),
         usage(9.9, 1.0, rss_mib=100), usage(11.0, 1.5, rss_mib=150), usage(12.1, 2.0, rss_mib=140),
         usage(20.0, 7.0, rss_mib=900), usage(24.0, 9.0, rss_mib=400),
     ]  # fmt: skip
-    server = ServerCounts(requests=110, bytes_out=3 * MIB, faults=0, warnings=0, listings=100)
+    server = ServerCounts(requests=110, bytes_out=3 * MIB, faults=0, warnings=0, listings=100, requests_s=12)
     found = values(FIGURES.of_job([built, *listing(0, 10, 12), *listing(1, 20, 24)], samples, server=server))
     expected = {
         "list_s": 3.0, "names_per_s": MANY / 3, "time_to_first_name_s": 0.375, "listings": 2, "names": 2 * MANY,
         "errors": 0, "wall_s": 6.0, "cpu_s": 3.0, "cpu_us_per_name": 3e6 / (2 * MANY), "peak_rss_mib": 900,
+        "added_memory_mib": 820, "requests_in_flight": 2,
         "memory_bytes_per_name": 50 * MIB / MANY, "requests_per_listing": 55, "pages_per_listing": 50,
         "server_requests": 110, "server_bytes_out_mib": 3, "server_faults": 0, "server_warnings": 0,
     }  # fmt: skip

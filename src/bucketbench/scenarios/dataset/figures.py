@@ -54,7 +54,7 @@ def _values(
     fetches = [operation for operation in measured if operation.kind is OperationKind.FETCH]
     samples = sum(operation.samples for operation in fetches)
     content_bytes = sum(operation.content_bytes for operation in fetches)
-    used, served = usage_figures(usage, windows), server_figures(server)
+    used, served = usage_figures(operations, usage, windows), server_figures(server, windows)
     return {
         **_volume(fetches, measured, samples, content_bytes),
         **_speed(windows, samples, content_bytes),

@@ -20,7 +20,7 @@ from bucketbench.scenarios.dataset.metering import (
     as_delivered,
 )
 
-__all__ = ["EpochOrder", "JobLoader", "start_method_of"]
+__all__ = ["EpochOrder", "JobLoader", "start_fork_server", "start_method_of"]
 
 _NO_LIMIT: Final = -1
 
@@ -36,6 +36,19 @@ def start_method_of(settings: LoaderSettings, client: Any) -> str:
     if settings.start_method != "auto":
         return settings.start_method
     return "fork" if getattr(client, "fork_safe", True) else "forkserver"
+
+
+def start_fork_server() -> None:
+    """Start the process that workers are forked from, and return when it has loaded torch."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", __name__])
+    worker = context.Process(target=_do_nothing)
+    worker.start()
+    worker.join()
+
+
+def _do_nothing() -> None:
+    """A worker that ends: the first one waits until the fork server is ready."""
 
 
 class EpochOrder:
@@ -115,8 +128,6 @@ class JobLoader:
         workers: dict[str, Any] = {"num_workers": settings.num_workers, "pin_memory": settings.pin_memory}
         if settings.num_workers > 0:
             context = multiprocessing.get_context(start_method)
-            if start_method == "forkserver":
-                context.set_forkserver_preload(["torch", "bucketbench.scenarios.dataset.metering"])
             self._limit = context.Value("q", _NO_LIMIT)
             workers |= {
                 "multiprocessing_context": context,

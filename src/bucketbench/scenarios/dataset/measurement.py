@@ -28,7 +28,7 @@ from bucketbench.models.protocol import Model
 from bucketbench.records import Operation, OperationKind, Phase
 from bucketbench.scenarios.dataset.delivery import ContentCheck, DeliveryLedger
 from bucketbench.scenarios.dataset.job import DatasetJob
-from bucketbench.scenarios.dataset.loading import JobLoader, start_method_of
+from bucketbench.scenarios.dataset.loading import JobLoader, start_fork_server, start_method_of
 from bucketbench.scenarios.dataset.local_copy import with_local_copy
 from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch, Timing
 from bucketbench.scenarios.dataset.schema import MAX_EPOCHS
@@ -65,6 +65,8 @@ def run(job: DatasetJob, recorder: Recorder) -> Measurement:
     built_s = time.monotonic() - client_started_s
     target = with_local_copy(job, client)
     start_method = start_method_of(job.loader, client)
+    if start_method == "forkserver":
+        _start_fork_server(recorder)
     recorder.progress(stage="index", done=0, total=len(content), force=True)
     index_started_s = time.monotonic()
     inner = client.dataset(target)
@@ -97,6 +99,23 @@ def run(job: DatasetJob, recorder: Recorder) -> Measurement:
             "device": device.type,
         },
     )
+
+
+def _start_fork_server(recorder: Recorder) -> None:
+    """Start it and record that, between two usage samples: its memory is the start method's and not the client's."""
+    recorder.mark_edge()
+    started_s = time.monotonic()
+    start_fork_server()
+    server = Operation(
+        kind=OperationKind.FORK_SERVER,
+        phase=Phase.WARMUP,
+        epoch=_WARMUP_EPOCH,
+        worker=MAIN_PROCESS,
+        started_s=started_s,
+        ended_s=time.monotonic(),
+    )
+    recorder.add([server])
+    recorder.mark_edge()
 
 
 class _Passes:

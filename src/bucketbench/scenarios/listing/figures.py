@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
@@ -45,7 +45,7 @@ def _values(
     waits = [operation for operation in measured if operation.kind is OperationKind.WAIT]
     right = sum(listing.samples for listing in listings)
     wrong = sum(listing.errors for listing in listings)
-    used = usage_figures(usage, windows)
+    used, served = usage_figures(operations, usage, windows), server_figures(server, windows)
     return {
         **_speed(windows, right),
         "time_to_first_name_s": median([wait.duration_s for wait in waits]) if waits else NO_WINDOW,
@@ -54,9 +54,9 @@ def _values(
         "errors": wrong if listings else NO_WINDOW,
         "cpu_us_per_name": _over(used["cpu_s"], right / 1e6),
         "memory_bytes_per_name": _memory(usage, windows, listings),
-        **_requests(server, len(windows)),
+        **_requests(server, served, len(windows)),
         **used,
-        **server_figures(server),
+        **served,
     }
 
 
@@ -88,9 +88,9 @@ def _memory(usage: Sequence[UsageSample], windows: Sequence[Window], listings: S
     return max(max(sample.rss_bytes for sample in within) - within[0].rss_bytes, 0) / names
 
 
-def _requests(server: ServerCounts | None, listings: int) -> dict[str, float | str]:
-    absent = server_figures(server)["server_requests"] if server is None else NO_WINDOW
+def _requests(server: ServerCounts | None, served: Mapping[str, float | str], listings: int) -> dict[str, float | str]:
     if server is None or not listings:
+        absent = served["server_requests"] if server is None else NO_WINDOW
         return dict.fromkeys(("requests_per_listing", "pages_per_listing"), absent)
     return {
         "requests_per_listing": server.requests / listings,

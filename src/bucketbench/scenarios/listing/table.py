@@ -14,12 +14,14 @@ TABLE: Final = TableForm(
         Column(heading="to list s", figure="list_s"),
         Column(heading="first name ms", figure="time_to_first_name_s", scale=1000),
         Column(heading="requests", figure="requests_per_listing"),
+        Column(heading="in flight", figure="requests_in_flight"),
         Column(heading="CPU µs/name", figure="cpu_us_per_name"),
         Column(heading="memory B/name", figure="memory_bytes_per_name"),
-        Column(heading="peak RSS MiB", figure="peak_rss_mib"),
+        Column(heading="added MiB", figure="added_memory_mib"),
     ),
     legend="Medians over the repeats; ± is the greatest distance of a repeat from the median. Requests are those of "
-    "one listing, as the server counted them; memory is what the client holds when all names are there.",
+    "one listing, as the server counted them; in flight are those that it answered at once, on average. Memory is what "
+    "the client holds when all names are there; added is all beyond that of a process with torch.",
     compared="speed",
     counted="names",
     headline=("names_per_s",),
@@ -34,6 +36,8 @@ TABLE: Final = TableForm(
         "memory_bytes_per_name",
         "cpu_s",
         "peak_rss_mib",
+        "added_memory_mib",
+        "requests_in_flight",
     ),
     spreads=("list_s", "names_per_s"),
 )
