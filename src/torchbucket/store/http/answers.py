@@ -96,7 +96,10 @@ class Answers(ABC):
 
     def described(self, operation: str, key: str, answer: Answer) -> ObjectInfo:
         """Read the answer to a HEAD: an object's description, whose size is in a header."""
-        return self.read(operation, key, answer, lambda answer: self.info(key, answer, _length(answer)))
+        length = answer.headers.get("content-length", "")
+        if answer.status == 200 and length.isascii() and length.isdigit():
+            return self.info(key, answer, int(length))
+        return self.read(operation, key, answer, _no_length)
 
     def check_stored(self, operation: str, key: str, answer: Answer, checksum: str) -> None:
         """Raise ``Again`` where the server stored other bytes than those that were meant."""
@@ -113,11 +116,8 @@ class Answers(ABC):
             )
 
 
-def _length(answer: Answer) -> int:
-    text = answer.headers.get("content-length", "")
-    if not (text.isascii() and text.isdigit()):
-        raise MalformedAnswerError("the answer does not tell the object's size in Content-Length")
-    return int(text)
+def _no_length(_answer: Answer) -> ObjectInfo:
+    raise MalformedAnswerError("the answer does not tell the object's size in Content-Length")
 
 
 def is_gone(failure: Exception) -> bool:

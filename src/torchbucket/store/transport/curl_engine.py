@@ -57,7 +57,6 @@ class CurlEngine:
         self._certificates = trusted_certificates(config)
         self._http_proxy = _proxy_in_capitals()
         self._active: dict[pycurl.Curl, Attempt] = {}
-        self._curls: dict[Attempt, pycurl.Curl] = {}
         self._free: list[pycurl.Curl] = []
         # Every handle, so that a forked child can keep all of them from being destroyed.
         self._handles: list[pycurl.Curl] = []
@@ -144,14 +143,13 @@ class CurlEngine:
         self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
 
     def begin(self, attempt: Attempt, left_s: float) -> None:
-        curl = self._free.pop() if self._free else self._new_handle()
+        curl = attempt.handle = self._free.pop() if self._free else self._new_handle()
         try:
             self._prepare(curl, attempt, max(1, int(left_s * 1000)))
-            self._active[curl], self._curls[attempt] = attempt, curl
+            self._active[curl] = attempt
             self._multi.add_handle(curl)
         except BaseException:
             self._active.pop(curl, None)
-            self._curls[attempt] = curl
             self.rest(attempt)
             raise
 
@@ -174,11 +172,11 @@ class CurlEngine:
         return self._active.pop(curl)
 
     def interrupt(self, attempt: Attempt) -> None:
-        self._take_out(self._curls[attempt])
+        self._take_out(attempt.handle)
 
     def rest(self, attempt: Attempt) -> None:
         """Bring the attempt's handle back to what a GET begins with."""
-        curl = self._curls.pop(attempt)
+        curl, attempt.handle = attempt.handle, None
         if attempt.request.method == "GET":
             curl.setopt(pycurl.HEADERFUNCTION, _ignore)
             curl.setopt(pycurl.WRITEFUNCTION, _ignore)
@@ -189,18 +187,18 @@ class CurlEngine:
 
     def sent_s(self, attempt: Attempt) -> float | None:
         # After name look-up, connection and TLS handshake; next to nothing on a connection that was there.
-        after_s = self._curls[attempt].getinfo(pycurl.PRETRANSFER_TIME)
+        after_s = attempt.handle.getinfo(pycurl.PRETRANSFER_TIME)
         return attempt.started_s + after_s if after_s else None
 
     def answered_s(self, attempt: Attempt) -> float | None:
-        after_s = self._curls[attempt].getinfo(pycurl.STARTTRANSFER_TIME)
+        after_s = attempt.handle.getinfo(pycurl.STARTTRANSFER_TIME)
         return self._rounds.came_s(attempt.started_s + after_s) if after_s else None
 
     def received_bytes(self, attempt: Attempt) -> int:
-        return int(self._curls[attempt].getinfo(pycurl.SIZE_DOWNLOAD_T))
+        return int(attempt.handle.getinfo(pycurl.SIZE_DOWNLOAD_T))
 
     def record(self, attempt: Attempt, error: Exception | None, *, cut: bool = False) -> RequestRecord:
-        curl, operation = self._curls[attempt], attempt.operation
+        curl, operation = attempt.handle, attempt.operation
         first_s = curl.getinfo(pycurl.STARTTRANSFER_TIME)
         return RequestRecord(
             operation=operation.name,

@@ -19,6 +19,7 @@ class Attempt:
     """A request on the way, and what has arrived of its answer."""
 
     __slots__ = (
+        "handle",
         "hedge",
         "lines",
         "moved_bytes",
@@ -32,6 +33,7 @@ class Attempt:
     def __init__(self, operation: Operation[Any], request: Request) -> None:
         self.operation = operation
         self.request = request
+        self.handle: Any = None  # what the engine sends it with
         self.lines: list[bytes] = []
         self.started_s = time.monotonic()
         self.over = False

@@ -113,21 +113,21 @@ class Operation(Generic[T]):
         uri: the object's address, for messages.
     """
 
+    attempts = 0
+    deadline_s: float | None = None
+    begun = False
+    dropped = False
     satisfied = False
     """Whether the sink ended the attempt because it needs no more of the answer, which then counts as whole."""
+    transport: object = None
+    """What runs it, kept alive until it is over: a store may be collected while its reads are awaited."""
+    _chunks: list[bytes]
 
     def __init__(self, name: str, key: str, uri: str) -> None:
         self.name = name
         self.key = key
         self.uri = uri
         self.future: StoreFuture[T] = StoreFuture()
-        self.attempts = 0
-        self.deadline_s: float | None = None
-        self.begun = False
-        self.dropped = False
-        self.transport: object = None
-        """What runs it, kept alive until it is over: a store may be collected while its reads are awaited."""
-        self._chunks: list[bytes] = []
 
     def error(self, why: str, kind: type[StoreError] = TransportError) -> StoreError:
         """Make an error that tells which request for what it is about."""

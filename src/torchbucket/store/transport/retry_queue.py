@@ -43,6 +43,8 @@ class RetryQueue:
         self._backoff = Backoff(config.retry)
         self._list_backoff = Backoff(config.list_retry) if config.list_retry is not None else self._backoff
         self._budget = RetryBudget()
+        self.answered = self._budget.earn
+        """Note a request that was answered well."""
         self._contact = contact
         self._waiting: list[tuple[float, int, Operation[Any]]] = []
         self._numbers = itertools.count()
@@ -53,10 +55,6 @@ class RetryQueue:
         if operation.deadline_s is None:
             operation.deadline_s = now_s + self._backoff_of(operation).config.deadline_s
         return operation.deadline_s - now_s
-
-    def answered(self) -> None:
-        """Note a request that was answered well."""
-        self._budget.earn()
 
     def is_last_attempt(self, operation: Operation[Any]) -> bool:
         """Whether a failure of the attempt that is under way would be the operation's."""
