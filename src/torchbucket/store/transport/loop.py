@@ -110,7 +110,8 @@ class Loop:
         try:
             hold_during_fork(self)
             while not self._is_over():
-                self._sleeping = True
+                # With every connection in use, what is submitted waits for one anyway.
+                self._sleeping = self._engine.busy < self._config.concurrency
                 events = self._engine.wait(self._wait_s())
                 self._sleeping = False
                 with self._gate:
