@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torchbucket.datasets.tar.dataset import TarDataset
     from torchbucket.datasets.tar.names import expand_braces
     from torchbucket.datasets.tar.sample import TarSample
-    from torchbucket.datasets.temporaries.sweep import sweep_temporaries
+    from torchbucket.datasets.temporaries.sweep import SweptTemporaries, sweep_temporaries
     from torchbucket.files.reader import ObjectReader
     from torchbucket.store import ObjectData, ObjectInfo, Read, Store, open_store
 
@@ -66,6 +66,7 @@ __all__ = [
     "Store",
     "StoreConfig",
     "StoreError",
+    "SweptTemporaries",
     "TarDataset",
     "TarSample",
     "ThrottledError",
@@ -96,6 +97,7 @@ _LOADED_WHEN_USED = {
     "expand_braces": "torchbucket.datasets.tar.names",
     "merge_states": "torchbucket.datasets.merging",
     "open_store": "torchbucket.store",
+    "SweptTemporaries": "torchbucket.datasets.temporaries.sweep",
     "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
 }
 

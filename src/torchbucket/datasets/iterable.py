@@ -14,7 +14,6 @@ from torchbucket.datasets.epochs.sharding import Shard, check_even
 from torchbucket.datasets.epochs.state import EpochState, StateDict
 from torchbucket.datasets.object_iterator import ObjectIterator
 from torchbucket.datasets.options import shows_options
-from torchbucket.datasets.prefetch import check_source
 from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
 from torchbucket.datasets.source import ObjectSource
@@ -63,7 +62,6 @@ class IterableDataset(ResumableDataset[T_co, EpochState]):
     def __init__(
         self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: IterableSettings
     ) -> None:
-        check_source(settings.fetch, source)
         super().__init__(source, transform, settings, even=check_even(settings.even))
 
     @classmethod

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 from torchbucket.config import StoreConfig
+from torchbucket.datasets.compose.options import Compose
+from torchbucket.datasets.compose.reading import check_compose
 from torchbucket.datasets.options import settings_of
-from torchbucket.datasets.prefetch import needs_versions
 from torchbucket.datasets.settings import Select
 from torchbucket.datasets.source import ObjectSource
 from torchbucket.listing import KeyColumn, Listing
@@ -31,6 +32,8 @@ class ListedDataset:
     _settings_type: ClassVar[type[Any]]
 
     def __init__(self, source: ObjectSource, transform: Callable[[Any], Any], settings: Any) -> None:
+        if isinstance(settings.fetch, Compose):
+            check_compose(source)
         self._source = source
         self._transform = transform
         self._settings = settings
@@ -81,7 +84,7 @@ class ListedDataset:
             select=select,
             none_selected=none_selected,
             allow_empty=allow_empty,
-            versions=needs_versions(settings.fetch),
+            versions=isinstance(settings.fetch, Compose),
             pinned=settings.pin_versions,
         )
         return cls(source, transform, settings)

@@ -16,7 +16,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.datasets.iteration import Iteration
 from torchbucket.datasets.listed import ListedDataset
 from torchbucket.datasets.options import shows_options
-from torchbucket.datasets.prefetch import check_source, open_readers
+from torchbucket.datasets.prefetch import open_readers
 from torchbucket.datasets.queued_batches import QueuedBatches
 from torchbucket.datasets.read_ahead import BatchReadAhead
 from torchbucket.datasets.settings import MapOptions, MapSettings, Select
@@ -53,7 +53,6 @@ class MapDataset(ListedDataset, Dataset[T_co]):
     _settings_type = MapSettings
 
     def __init__(self, source: ObjectSource, transform: Callable[[ObjectReader], T_co], settings: MapSettings) -> None:
-        check_source(settings.fetch, source)
         super().__init__(source, transform, settings)
         self._ahead: BatchReadAhead | None = None  # of the process that ``_ahead_pid`` names
         self._ahead_pid: int | None = None

@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
-from torchbucket.datasets.compose.checks import check_compose
 from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.compose.reading import composed_readers
-from torchbucket.datasets.source import ObjectSource
-from torchbucket.errors import ConfigError, TruncatedError
+from torchbucket.datasets.source import ObjectSource, read_result
+from torchbucket.errors import ConfigError
+from torchbucket.files.content import check_complete
 from torchbucket.files.reader import ObjectReader
 from torchbucket.store.protocol import ObjectData
 
@@ -24,8 +24,6 @@ __all__ = [
     "PrefetchBudget",
     "ReadQueue",
     "check_fetch",
-    "check_source",
-    "needs_versions",
     "open_readers",
 ]
 
@@ -44,17 +42,6 @@ def check_fetch(fetch: Fetch) -> Fetch:
     if not isinstance(fetch, Compose) and fetch not in ("whole", "lazy"):
         raise ConfigError(f"fetch must be 'whole' or 'lazy', or Compose(…) on Cloud Storage; got {fetch!r}")
     return fetch
-
-
-def check_source(fetch: Fetch, source: ObjectSource) -> None:
-    """Raise ``ConfigError`` or ``UnsupportedError`` unless the objects can be read in this way."""
-    if isinstance(fetch, Compose):
-        check_compose(source)
-
-
-def needs_versions(fetch: Fetch) -> bool:
-    """Whether the listing has to keep the objects' versions."""
-    return isinstance(fetch, Compose)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,22 +165,11 @@ class ReadQueue(Generic[P]):
         """Wait for the oldest read; return the object's address and its body, which is no longer counted."""
         oldest = self._pending[0]
         uri = self._source.uri(oldest.position)
-        try:
-            data = oldest.future.result()
-        except Exception as error:
-            if uri not in str(error):
-                error.add_note(f"while reading {uri}")
-            raise
+        data = read_result(oldest.future, uri)
         self._pending.popleft()
         self._pending_bytes -= oldest.counted_bytes
         self._source.note_size(data.info.size_bytes)
-        if len(data.data) != data.info.size_bytes:
-            raise TruncatedError(
-                f"{uri}: the store answered a read of the whole object, {data.info.size_bytes} bytes, with "
-                f"{len(data.data)}; this is a fault of the store, please report it",
-                operation="read",
-                uri=uri,
-            )
+        check_complete(data, uri)
         return uri, data
 
     def drop(self) -> None:

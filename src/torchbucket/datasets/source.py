@@ -21,7 +21,7 @@ from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
 from torchbucket.store.shared import shared_store
 from torchbucket.uri import Address, ObjectURI, key_bytes
 
-__all__ = ["ObjectSource", "nothing_found"]
+__all__ = ["ObjectSource", "nothing_found", "read_result"]
 
 _SHARED_LISTING_BYTES: Final = 1 << 20  # below that a copy is as good as a mapping with its open file
 _DIGESTED_NAMES: Final = 4096  # takes some 10 ms, however large the data set is
@@ -260,6 +260,16 @@ class ObjectSource:
         self.__dict__ |= state
         if self._shared is not None:
             self.listing = self._shared.opened()
+
+
+def read_result(future: Future[ObjectData], uri: str) -> ObjectData:
+    """Wait for a read; an error that does not name the object gets a note that does."""
+    try:
+        return future.result()
+    except Exception as error:
+        if uri not in str(error):
+            error.add_note(f"while reading {uri}")
+        raise
 
 
 def nothing_found(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from torchbucket.files.readahead import ReadAhead
 from torchbucket.files.reader import ObjectReader
 
-__all__ = ["ObjectReader", "ReadAhead"]
+__all__ = ["ObjectReader"]

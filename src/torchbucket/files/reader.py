@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn, Self
 from torchbucket.dataloader_worker import in_dataloader_worker
 from torchbucket.errors import ConfigError
 from torchbucket.files.content import Content, RangedContent, WholeContent
-from torchbucket.files.readahead import ReadAhead
 from torchbucket.public import public
 from torchbucket.store.protocol import ObjectData, Store
 
@@ -62,16 +61,13 @@ class ObjectReader(io.BufferedIOBase, BinaryIO):
         uri: str,
         size_bytes: int | None = None,
         version: str | None = None,
-        read_ahead: ReadAhead | None = None,
     ) -> Self:
         """Open an object without a request.
 
         ``size_bytes`` saves one later where a listing told it. With ``version`` reads raise ``ObjectChangedError``
         unless the object still has that version; without, all are pinned to the one that the first request saw.
         """
-        ahead = read_ahead or ReadAhead()
-        content = RangedContent(store, key, size_bytes=size_bytes, version=version, read_ahead=ahead)
-        return cls(content, key=key, uri=uri)
+        return cls(RangedContent(store, key, size_bytes=size_bytes, version=version), key=key, uri=uri)
 
     @property
     def key(self) -> str:

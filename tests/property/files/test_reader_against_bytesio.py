@@ -10,11 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from torchbucket.files import ObjectReader, ReadAhead
+from torchbucket.files import ObjectReader
+from torchbucket.files.content import RangedContent
 from torchbucket.store import open_store
 
 # Windows of a few bytes, so that objects of a few hundred cross many of them.
-TINY = ReadAhead(initial_bytes=4, maximum_bytes=32)
+TINY = {"first_window_bytes": 4, "largest_window_bytes": 32}
 BODIES = st.one_of(
     st.binary(max_size=8),
     st.integers(0, 400).flatmap(lambda size: st.just(bytes((index * 7 + 3) % 13 for index in range(size)))),
@@ -32,13 +33,8 @@ class _ReaderMachine(RuleBasedStateMachine):
         if way == "whole":
             self.reader = ObjectReader.from_data(store.read("object"), uri="memory://reader-property/object")
         else:
-            self.reader = ObjectReader.lazy(
-                store,
-                "object",
-                uri="memory://reader-property/object",
-                size_bytes=len(body) if way == "lazy" else None,
-                read_ahead=TINY,
-            )
+            content = RangedContent(store, "object", size_bytes=len(body) if way == "lazy" else None, **TINY)
+            self.reader = ObjectReader(content, key="object", uri="memory://reader-property/object")
         self.model = io.BytesIO(body)
         self.body = body
 

@@ -23,7 +23,7 @@ from torchbucket import (
     TransportError,
     UnsupportedError,
 )
-from torchbucket.datasets.compose.groups import group_positions
+from torchbucket.datasets.compose.reading import group_positions
 from torchbucket.listing import Listing, Manifest
 from torchbucket.listing.version_column import VersionColumn
 from torchbucket.store import ObjectData, ObjectInfo, Read, open_store

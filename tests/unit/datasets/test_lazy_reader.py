@@ -7,16 +7,18 @@ import os
 import pytest
 from scripted_store import ScriptedStore
 
-from torchbucket import ConfigError, ObjectChangedError, TransportError, TruncatedError
-from torchbucket.files import ObjectReader, ReadAhead
+from torchbucket import ObjectChangedError, TransportError, TruncatedError
+from torchbucket.files import ObjectReader
+from torchbucket.files.content import RangedContent
 from torchbucket.store import open_store
 
 BODY = bytes(range(256)) * 8
-AHEAD = ReadAhead(initial_bytes=16, maximum_bytes=64)
+WINDOWS = {"first_window_bytes": 16, "largest_window_bytes": 64}
 
 
 def open_lazily(store, *, size_bytes: int | None = len(BODY)) -> ObjectReader:
-    return ObjectReader.lazy(store, "k", uri="memory://scripted/k", size_bytes=size_bytes, read_ahead=AHEAD)
+    content = RangedContent(store, "k", size_bytes=size_bytes, **WINDOWS)
+    return ObjectReader(content, key="k", uri="memory://scripted/k")
 
 
 @pytest.fixture
@@ -191,12 +193,6 @@ def test_an_interrupted_wait_leaves_no_request_behind(store):
     with pytest.raises(KeyboardInterrupt):
         reader.read(4)
     assert store.outstanding() == []
-
-
-@pytest.mark.parametrize("lengths", [(0, 10), (10, 9), (-1, -1)])
-def test_lengths_that_make_no_window_are_refused(lengths):
-    with pytest.raises(ConfigError, match="1 <= initial_bytes <= maximum_bytes"):
-        ReadAhead(initial_bytes=lengths[0], maximum_bytes=lengths[1])
 
 
 def test_the_size_is_asked_of_the_pinned_version_only():

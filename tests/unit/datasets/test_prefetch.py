@@ -210,7 +210,7 @@ def test_a_store_that_answers_short_is_found_out(scripted, size):
     dataset = MapDataset.from_prefix("memory://scripted/")
     store.announced_bytes = size
     store.bodies["k"] = b"x" * (size - 1)
-    with pytest.raises(TruncatedError, match=rf"memory://scripted/k: .* {size} bytes, with {size - 1}"):
+    with pytest.raises(TruncatedError, match=rf"memory://scripted/k: .* {size} bytes from 0 with {size - 1} bytes"):
         dataset[0]
 
 

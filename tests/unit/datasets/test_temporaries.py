@@ -148,6 +148,8 @@ def test_an_object_written_anew_meanwhile_is_kept(monkeypatch):
     [
         ("memory://b", -1, "older_than_s must be seconds from 0; got -1"),
         ("memory://b", float("nan"), "older_than_s must be seconds"),
+        ("memory://b", "24h", "older_than_s must be seconds from 0; got '24h'"),
+        ("memory://b", True, "older_than_s must be seconds from 0; got True"),
         ("b", 0, "is not an address"),
     ],
 )

@@ -5,23 +5,81 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from torchbucket.datasets.compose.groups import group_positions
 from torchbucket.datasets.compose.options import Compose
-from torchbucket.datasets.source import ObjectSource
+from torchbucket.datasets.source import ObjectSource, read_result
 from torchbucket.datasets.temporaries.living import LivingTemporaries
-from torchbucket.errors import NotFoundError, ObjectChangedError, PermissionDeniedError, StoreError, TruncatedError
+from torchbucket.errors import (
+    ConfigError,
+    NotFoundError,
+    ObjectChangedError,
+    PermissionDeniedError,
+    StoreError,
+    TruncatedError,
+    UnsupportedError,
+)
 from torchbucket.files.reader import ObjectReader
+from torchbucket.listing import Listing
 from torchbucket.store import Read, open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo
 from torchbucket.store.store_future import submit_to
 
-__all__ = ["composed_readers"]
+__all__ = ["check_compose", "composed_readers", "group_positions"]
+
+_SCHEMES: Final = ("gs", "memory")
+
+
+def check_compose(source: ObjectSource) -> None:
+    """Refuse a data set whose objects cannot be composed.
+
+    Raises:
+        UnsupportedError: the store has no request that joins objects.
+        ConfigError: sizes and versions are not known.
+    """
+    root = source.root.root
+    if source.root.scheme not in _SCHEMES:
+        raise UnsupportedError(
+            f"fetch=Compose(…): {root} joins no objects into one; only Cloud Storage does. Use fetch='whole', which "
+            "reads many objects at once",
+            operation="compose",
+            uri=root,
+        )
+    if not len(source.listing):
+        return
+    if source.listing.versions is None or source.listing.size_bytes(0) is None:
+        raise ConfigError(
+            "fetch=Compose(…) takes a joined object apart by its parts' sizes, and pins them to their versions, so it "
+            "needs both: use from_prefix, or a manifest with versions; or fetch='whole'"
+        )
+
+
+def group_positions(
+    listing: Listing, positions: Iterable[int], *, maximum_bytes: int, maximum_objects: int
+) -> Iterator[list[int]]:
+    """Yield the positions in their order, in groups as long as the bounds allow.
+
+    An object that is larger than ``maximum_bytes``, or has no size or version in the listing, is a group of its own.
+    """
+    group: list[int] = []
+    group_bytes = 0
+    for position in positions:
+        size_bytes = listing.size_bytes(position)
+        alone = size_bytes is None or size_bytes > maximum_bytes or listing.version(position) is None
+        if group and (alone or len(group) >= maximum_objects or group_bytes + (size_bytes or 0) > maximum_bytes):
+            yield group
+            group, group_bytes = [], 0
+        group.append(position)
+        group_bytes += size_bytes or 0
+        if alone:
+            yield group
+            group, group_bytes = [], 0
+    if group:
+        yield group
 
 
 def composed_readers(
@@ -119,9 +177,12 @@ class _Composing:
         """Begin to fetch a group; one object alone is read as it is."""
         listing = self._source.listing
         infos = [
-            ObjectInfo(key=listing.keys[position], size_bytes=listing.size_bytes(position) or 0, version=version)
+            ObjectInfo(
+                key=listing.keys[position],
+                size_bytes=listing.size_bytes(position) or 0,
+                version=listing.version(position),
+            )
             for position in positions
-            for version in (listing.version(position),)
         ]
         group = _Group(positions, infos, size_bytes)
         if len(positions) > 1 and size_bytes:
@@ -139,7 +200,10 @@ class _Composing:
             except (NotFoundError, ObjectChangedError):
                 # Which object it is, and whether all of them are readable nevertheless, their own reads tell.
                 self._read_singly(group)
-        return [self._single(position, future) for position, future in zip(group.positions, group.single, strict=True)]
+        return [
+            read_result(future, self._source.uri(position))
+            for position, future in zip(group.positions, group.single, strict=True)
+        ]
 
     def check_removals(self, *, wait: bool = True) -> None:
         """Raise what made a removal fail; ``wait`` says to wait for those under way."""
@@ -202,15 +266,6 @@ class _Composing:
             group.single.append(
                 self._store.submit_read(Read(key=info.key, size_bytes=size_bytes, version=info.version))
             )
-
-    def _single(self, position: int, future: Future[ObjectData]) -> ObjectData:
-        uri = self._source.uri(position)
-        try:
-            return future.result()
-        except StoreError as error:
-            if uri not in str(error):
-                error.add_note(f"while reading {uri}")
-            raise
 
     def _denied(self, error: PermissionDeniedError) -> PermissionDeniedError:
         return PermissionDeniedError(

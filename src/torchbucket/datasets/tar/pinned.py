@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from torchbucket.datasets.source import ObjectSource
+from torchbucket.datasets.source import ObjectSource, read_result
 from torchbucket.datasets.tar.sample import Place
-from torchbucket.errors import ArchiveError, ObjectChangedError, TruncatedError
+from torchbucket.errors import ArchiveError
+from torchbucket.files.content import check_complete
+from torchbucket.store.base import check_same
 from torchbucket.store.protocol import ObjectData, Read
 
 __all__ = ["PinnedShard"]
@@ -40,30 +42,11 @@ class PinnedShard:
             ObjectChangedError: the shard was overwritten since the listing, or meanwhile.
             StoreError: the range could not be read.
         """
-        try:
-            data = future.result()
-        except Exception as error:
-            if self.uri not in str(error):
-                error.add_note(f"while reading {self.uri}")
-            raise
+        data = read_result(future, self.uri)
         info = data.info
-        if self.version not in (None, info.version) or self.size_bytes not in (None, info.size_bytes):
-            raise ObjectChangedError(
-                f"read {self.uri}: expected version {self.version} of {self.size_bytes} bytes; found version "
-                f"{info.version} of {info.size_bytes}: the shard was overwritten meanwhile. Keep shards as they are "
-                "while they are read; make the data set anew",
-                operation="read",
-                uri=self.uri,
-            )
+        check_same(self.uri, info, size_bytes=self.size_bytes, version=self.version)
         self.version, self.size_bytes = info.version, info.size_bytes
-        expected = max(0, min(stop, info.size_bytes) - start)
-        if data.start != start or len(data.data) != expected:
-            raise TruncatedError(
-                f"{self.uri}: the store answered a read of {expected} bytes from {start} with {len(data.data)} bytes "
-                f"from {data.start}; this is a fault of the store, please report it",
-                operation="read",
-                uri=self.uri,
-            )
+        check_complete(data, self.uri, start=start, stop=stop)
         return data.data
 
     def ends_inside(self, stop: int | None) -> ArchiveError:

@@ -17,16 +17,17 @@ from torchbucket.store.protocol import ObjectInfo, OpenUpload, Store
 from torchbucket.store.temporary_names import made_at_s
 from torchbucket.uri import Address, ObjectURI
 
-__all__ = ["SWEPT_AFTER_S", "SweptTemporaries", "sweep_temporaries"]
+__all__ = ["SweptTemporaries", "sweep_temporaries"]
 
 # Source: ours; a temporary object lives for seconds, and hosts' clocks may differ by hours where time zones are wrong.
-SWEPT_AFTER_S: Final = 24 * 3600.0
+_SWEPT_AFTER_S: Final = 24 * 3600.0
 
 _AT_ONCE: Final = 16
 
 T = TypeVar("T")
 
 
+@public
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweptTemporaries:
     """What a sweep found under a prefix.
@@ -51,7 +52,7 @@ class SweptTemporaries:
 def sweep_temporaries(
     uri: Address,
     *,
-    older_than_s: float = SWEPT_AFTER_S,
+    older_than_s: float = _SWEPT_AFTER_S,
     uploads: bool = False,
     dry_run: bool = False,
     config: StoreConfig | None = None,
@@ -76,7 +77,8 @@ def sweep_temporaries(
         ConfigError: a wrong address or age.
         StoreError: the listing failed, or a removal did; those before it are removed.
     """
-    if isinstance(older_than_s, bool) or not math.isfinite(older_than_s) or older_than_s < 0:
+    number = isinstance(older_than_s, int | float) and not isinstance(older_than_s, bool)
+    if not number or not 0 <= older_than_s < math.inf:
         raise ConfigError(f"older_than_s must be seconds from 0; got {older_than_s!r}")
     location = ObjectURI.parse(uri)
     store = open_store(location, config)
