@@ -1,9 +1,10 @@
-"""Measures the testbed on this machine and writes the two pages about it anew.
+"""Measures the testbed on this machine and writes the pages about it anew.
 
-    python utils/measure_testbed.py [--quick] [--only shaping|capacity] [--into DIRECTORY]
+    python utils/measure_testbed.py [--quick] [--only shaping|capacity|uploads] [--into DIRECTORY]
 
 `docs/results/testbed-shaping.md`: asked and achieved latency and bandwidth with the network model on.
 `docs/results/testbed-capacity.md`: requests/s and bytes/s with it off, with and without the request log, and listings.
+`docs/results/testbed-uploads.md`: bytes/s of parts, with and without ETags that are MD5s.
 
 The client is a program of bare sockets in a process of its own. A full run takes about eight minutes and should have
 the machine for itself; `--quick` takes about two, measures fewer points, and is for seeing that all of it works.
@@ -21,6 +22,7 @@ from testbed_measurement.listing import listing_table
 from testbed_measurement.session import Session, session
 from testbed_measurement.shaping import Plan, shaping_tables
 from testbed_measurement.tables import Table, write_page
+from testbed_measurement.uploads import uploads_table
 
 _RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 _LOG_REQUESTS = 100_000
@@ -38,17 +40,33 @@ With the network model off and objects in memory: how much the testbed carries, 
 that it shares with what is measured. The client is a program of bare sockets in a process of its own, one thread."""
 
 
+_UPLOADS_TEXT = """\
+With the network model off: parts of multipart uploads, with ETags that are the MD5 of the bytes, as S3 has them, and
+with `--opaque-etags`, as S3 has them under a KMS key. The client is a program of bare sockets in a process of its own,
+one thread, that sends zeros and no checksum, so that the server computes a CRC-64 and a CRC-32C."""
+
+
 def main() -> None:
     """Measures what is asked for, shows each table, and writes the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer points, shorter")
-    parser.add_argument("--only", choices=("shaping", "capacity"), help="one of the pages")
+    parser.add_argument("--only", choices=("shaping", "capacity", "uploads"), help="one of the pages")
     parser.add_argument("--into", type=Path, default=_RESULTS, help="where the pages are written")
     options = parser.parse_args()
     logging.basicConfig(format="%(message)s")
     plan = _QUICK if options.quick else _FULL
     command = "python utils/measure_testbed.py --quick" if options.quick else "make bench-testbed"
     options.into.mkdir(parents=True, exist_ok=True)
+    if options.only in (None, "uploads"):
+        write_page(
+            options.into / "testbed-uploads.md",
+            title="How fast the testbed takes uploads in",
+            text=_UPLOADS_TEXT,
+            command="python utils/measure_testbed.py --only uploads",
+            tables=_shown(iter([uploads_table(plan.seconds)])),
+        )
+    if options.only == "uploads":
+        return
     with contextlib.ExitStack() as stack:
         plain, tls = stack.enter_context(session()), stack.enter_context(session(tls=True))
         if options.only != "capacity":

@@ -85,6 +85,11 @@ def _parser() -> _Parser:
         metavar="N",
         help="least size of a multipart upload's part other than the last; the providers' is 5 MiB",
     )
+    parser.add_argument(
+        "--opaque-etags",
+        action="store_true",
+        help="ETags that are no MD5 of the bytes, as S3 has them under a KMS key; uploads then cost half the processor",
+    )
     parser.add_argument("--tls", action="store_true", help="serve HTTPS with a throw-away certificate authority")
     parser.add_argument(
         "--require-auth",
@@ -227,7 +232,7 @@ def _buckets(options: argparse.Namespace) -> Buckets:
     """Returns the model with the buckets that were there and those asked for."""
     try:
         holder = MemoryHolder() if options.directory is None else DirectoryHolder(Path(options.directory))
-        buckets = Buckets(holder)
+        buckets = Buckets(holder, opaque_etags=options.opaque_etags)
     except DirectoryError as error:
         status = DIRECTORY_IN_USE if isinstance(error, DirectoryInUseError) else USAGE
         raise _UsageError(f"--directory {options.directory}: {error}", status) from None

@@ -158,6 +158,7 @@ def launch_testbed(
     tls: bool = False,
     directory: str | os.PathLike[str] | None = None,
     minimum_part_bytes: int | None = None,
+    opaque_etags: bool = False,
     require_auth: bool = False,
     public_buckets: Iterable[str] = (),
     token_lifetime_s: float = 3600.0,
@@ -175,6 +176,7 @@ def launch_testbed(
         tls: serve HTTPS; verify with `ca_certificate`.
         directory: keep objects there instead of in memory; it must be empty, not exist, or be a testbed's from before.
         minimum_part_bytes: least size of a multipart upload's part other than the last; None for the providers' 5 MiB.
+        opaque_etags: give objects ETags that are no MD5 of their bytes, as S3 does under a KMS key; uploads cost less.
         require_auth: refuse requests without one of the testbed's `credentials`, as the provider would.
         public_buckets: buckets that anyone may read in spite of that; made where they do not exist.
         token_lifetime_s: validity of OAuth access tokens, and of the temporary access key from the start on.
@@ -196,6 +198,8 @@ def launch_testbed(
         command += ["--directory", os.fspath(directory)]
     if minimum_part_bytes is not None:
         command += ["--minimum-part-bytes", str(minimum_part_bytes)]
+    if opaque_etags:
+        command.append("--opaque-etags")
     if require_auth:
         command += ["--require-auth", "--token-lifetime-s", repr(token_lifetime_s)]
     for bucket in public_buckets:

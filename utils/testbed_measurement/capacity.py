@@ -15,14 +15,14 @@ from testbed_measurement.session import (
 from testbed_measurement.tables import Table, thousands
 
 _MIB, _GIB = 1 << 20, 1 << 30
-_RANGE_BYTES, _PART_BYTES = 8 * _MIB, 16 * _MIB
+_RANGE_BYTES = 8 * _MIB
 _LARGE_CONNECTIONS = 4
 
 
 def capacity_tables(
     connections: tuple[int, ...], seconds: float, *, plain: Session, logged: Session, tls: Session
 ) -> Iterator[Table]:
-    """Measures table by table.
+    """Measures table by table; `uploads_table` has what is written.
 
     Args:
         connections: numbers of them, for small reads.
@@ -83,28 +83,22 @@ def _cpu(result: Measured) -> Iterator[str]:
 
 def _large(seconds: float, sessions: dict[str, Session]) -> Table:
     table = Table(
-        title="Large reads and writes",
+        title="Large reads",
         text=f"S3, {_LARGE_CONNECTIONS} connections.",
         columns=("work", "over", "MiB/s", "CPU s a GiB: server", "client", "cores: server", "client"),
     )
     large = Load(endpoint="", paths=(f"/{BUCKET}/{LARGE_KEY}",), connections=_LARGE_CONNECTIONS, seconds=seconds)
-    targets = tuple(f"/{BUCKET}/put/{number}" for number in range(_LARGE_CONNECTIONS))
-    works = (
-        ("GETs of 512 MiB", large),
-        ("GETs of 8 MiB ranges", replace(large, range_bytes=_RANGE_BYTES)),
-        ("PUTs of 16 MiB", replace(large, method="PUT", paths=targets, body_bytes=_PART_BYTES)),
-    )
+    works = (("GETs of 512 MiB", large), ("GETs of 8 MiB ranges", replace(large, range_bytes=_RANGE_BYTES)))
     for over, session in sessions.items():
         for work, load in works:
             result = session.measure(replace(load, endpoint=session.testbed.s3_endpoint))
             outcome = result.outcome
-            moved_bytes = outcome.received_bytes + load.body_bytes * len(outcome.total_s)
             table.add(
                 work,
                 over,
-                thousands(moved_bytes / outcome.elapsed_s / _MIB),
-                f"{result.server_cpu_s * _GIB / moved_bytes:.2f}",
-                f"{outcome.cpu_s * _GIB / moved_bytes:.2f}",
+                thousands(outcome.received_bytes / outcome.elapsed_s / _MIB),
+                f"{result.server_cpu_s * _GIB / outcome.received_bytes:.2f}",
+                f"{outcome.cpu_s * _GIB / outcome.received_bytes:.2f}",
                 f"{result.server_cores:.2f}",
                 f"{outcome.cpu_s / outcome.elapsed_s:.2f}",
             )

@@ -1,12 +1,15 @@
 """A testbed under measurement: loads from a process of their own, and what each of them took."""
 
 import multiprocessing
+import ssl
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from xml.etree import ElementTree
 
 import psutil
 
@@ -67,6 +70,17 @@ class Session:
             body_bytes=size_bytes,
         )
         self.measure(put)
+
+    def open_upload(self, key: str) -> str:
+        """Opens a multipart upload and returns its id."""
+        certificate = self.testbed.ca_certificate
+        context = ssl.create_default_context(cafile=str(certificate)) if certificate else None
+        url = f"{self.testbed.s3_endpoint}/{BUCKET}/{key}?uploads"
+        with urllib.request.urlopen(urllib.request.Request(url, method="POST"), context=context) as answer:
+            found = ElementTree.fromstring(answer.read()).findtext("{*}UploadId")
+        if found is None:
+            raise RuntimeError(f"POST {url} was answered without an UploadId")
+        return found
 
     def _server_cpu_s(self) -> float:
         times = self._server.cpu_times()

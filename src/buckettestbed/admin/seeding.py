@@ -35,10 +35,10 @@ async def seed_objects(buckets: Buckets, body: bytes) -> int:
     except BucketMissingError:
         raise SeedError(f"there is no bucket {name!r}") from None
     for key, size_bytes in objects:
-        incoming = buckets.holder.receive()
+        incoming = buckets.receive()
         incoming.write(bytes(size_bytes))
         received = await incoming.finish()
-        buckets.put(bucket, key, content=received.content, etag=received.digests["md5"].hex(), attributes=Attributes())
+        buckets.put(bucket, key, content=received.content, etag=buckets.etag(received), attributes=Attributes())
     return len(objects)
 
 

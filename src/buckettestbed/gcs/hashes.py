@@ -1,10 +1,13 @@
 """CRC-32C and MD5 of objects as GCS's two APIs show them and as clients send them. *Source*: Cloud Storage
 documentation, hashes and ETags: base64 of the big-endian CRC-32C and of the MD5; no MD5 of composite objects."""
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Mapping
 
+from buckettestbed.model.contents import Received, pieces
+from buckettestbed.model.digests import digests_of
 from buckettestbed.model.objects import StoredObject
 
 __all__ = [
@@ -12,10 +15,10 @@ __all__ = [
     "InvalidHashError",
     "base64_text",
     "hash_header",
-    "md5_of",
     "parse_hash",
     "parse_hashes",
     "verify",
+    "verify_received",
 ]
 
 _LENGTHS_BYTES = {"crc32c": 4, "md5": 16}
@@ -46,14 +49,9 @@ def base64_text(digest: bytes) -> str:
     return base64.b64encode(digest).decode()
 
 
-def md5_of(found: StoredObject) -> bytes | None:
-    """Returns the MD5 of an object, or None for one that was made of others, whose MD5 nobody computed."""
-    return bytes.fromhex(found.etag) if len(found.etag) == 32 else None
-
-
 def hash_header(found: StoredObject) -> bytes:
     """Returns the value of x-goog-hash for an object: `crc32c=…`, and `,md5=…` where it is known."""
-    md5 = md5_of(found)
+    md5 = found.md5
     value = b"crc32c=" + base64.b64encode(found.content.crc32c)
     return value if md5 is None else value + b",md5=" + base64.b64encode(md5)
 
@@ -93,3 +91,20 @@ def verify(stated: Mapping[str, bytes], arrived: Mapping[str, bytes]) -> None:
     for algorithm, digest in stated.items():
         if algorithm in arrived and arrived[algorithm] != digest:
             raise HashMismatchError(algorithm, base64_text(digest), base64_text(arrived[algorithm]))
+
+
+async def verify_received(stated: Mapping[str, bytes], received: Received) -> None:
+    """Raises HashMismatchError, having released what arrived, where it has another digest than the client stated.
+
+    An MD5 that was stated when the bytes were there, and is computed for no other reason, is computed now.
+    """
+    content, digests = received.content, received.digests
+    try:
+        late = stated.keys() - digests.keys()
+        if late:
+            read = pieces(content, 0, content.size_bytes)
+            digests = {**digests, **await asyncio.to_thread(digests_of, read, late)}
+        verify(stated, digests)
+    except BaseException:
+        content.release()
+        raise

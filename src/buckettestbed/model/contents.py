@@ -1,6 +1,6 @@
 """Bytes of objects and parts, apart from where they are held: how they arrive, and how they are read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,7 +58,7 @@ def pieces(content: Content, start: int, stop: int, piece_bytes: int = 1 << 20) 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Received:
-    """A body that arrived whole: its content, and its digests by algorithm name (always `md5` and `crc32c`)."""
+    """A body that arrived whole: its content, and the digests that were asked for, by algorithm name."""
 
     content: Content
     digests: Mapping[str, bytes]
@@ -70,8 +70,8 @@ class Incoming(Protocol):
     def write(self, chunk: bytes) -> None:
         """Takes the next bytes."""
 
-    async def finish(self, algorithms: Sequence[str] = ()) -> Received:
-        """Returns the whole, with its MD5, its CRC-32C and the digests asked for, as `digests_of` names them."""
+    async def finish(self) -> Received:
+        """Returns the whole."""
 
     def discard(self) -> None:
         """Forgets the body, leaving nothing behind."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from awscrt import checksums
@@ -29,7 +29,7 @@ class RunningDigests:
 
     __slots__ = ("_crcs", "_hashes")
 
-    def __init__(self, algorithms: Sequence[str]) -> None:
+    def __init__(self, algorithms: Collection[str]) -> None:
         self._hashes = {name: hashlib.new(name, usedforsecurity=False) for name in algorithms if name not in CRC_BYTES}
         self._crcs = {name: 0 for name in algorithms if name in CRC_BYTES}
 
@@ -47,7 +47,7 @@ class RunningDigests:
         return digests | {name: crc.to_bytes(CRC_BYTES[name], "big") for name, crc in self._crcs.items()}
 
 
-def digests_of(chunks: Iterable[bytes | memoryview], algorithms: Sequence[str]) -> dict[str, bytes]:
+def digests_of(chunks: Iterable[bytes | memoryview], algorithms: Collection[str]) -> dict[str, bytes]:
     """Returns the digests of the chunks joined: `hashlib` names, and those in `CRC_BYTES`."""
     running = RunningDigests(algorithms)
     running.update(chunks)

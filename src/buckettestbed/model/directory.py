@@ -20,19 +20,19 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from buckettestbed.model.contents import Content, ContentGoneError, Received, pieces
-from buckettestbed.model.digests import combine_crcs, digests_of
+from buckettestbed.model.digests import combine_crcs
 from buckettestbed.model.hashing import ArrivingBytes
 from buckettestbed.model.objects import Attributes, StoredObject
 
 __all__ = ["DirectoryError", "DirectoryHolder", "DirectoryInUseError", "FileContent"]
 
 _OWNER = ".buckettestbed"
-_OWNED = {"format": "buckettestbed directory", "version": 3}
+_OWNED = {"format": "buckettestbed directory", "version": 4}
 _BUCKET = ".bucket"
 _INCOMING = ".incoming"
 
@@ -120,14 +120,13 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 class FileIncoming:
-    """Writes a body to a file and hashes it while it arrives; digests that are asked for at the end are computed then,
-    in a thread."""
+    """Writes a body to a file and hashes it meanwhile."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, algorithms: Collection[str]) -> None:
         descriptor, path = tempfile.mkstemp(dir=folder)
         self._path = Path(path)
         self._file: IO[bytes] = os.fdopen(descriptor, "wb")
-        self._arriving = ArrivingBytes(keep=False)
+        self._arriving = ArrivingBytes(algorithms, keep=False)
         self._size_bytes = 0
 
     def write(self, chunk: bytes) -> None:
@@ -136,22 +135,12 @@ class FileIncoming:
         self._arriving.write(chunk)
         self._size_bytes += len(chunk)
 
-    async def finish(self, algorithms: Sequence[str] = ()) -> Received:
+    async def finish(self) -> Received:
         """Returns the whole."""
         self._file.close()
         _, digests = await self._arriving.finish()
-        others = tuple(set(algorithms) - set(digests))
-        if self._size_bytes <= _COPY_BYTES:
-            digests |= digests_of(self._pieces(), others)
-        elif others:
-            digests |= await asyncio.to_thread(digests_of, self._pieces(), others)
         content = FileContent(self._path, self._size_bytes, crc32c=digests["crc32c"])
         return Received(content=content, digests=digests)
-
-    def _pieces(self) -> Iterator[bytes]:
-        with self._path.open("rb") as file:
-            while piece := file.read(_COPY_BYTES):
-                yield piece
 
     def discard(self) -> None:
         """Removes the file."""
@@ -252,9 +241,9 @@ class DirectoryHolder:
                 shard.rmdir()
             folder.rmdir()
 
-    def receive(self) -> FileIncoming:
+    def receive(self, algorithms: Collection[str]) -> FileIncoming:
         """Starts to take a body in."""
-        return FileIncoming(self._incoming)
+        return FileIncoming(self._incoming, algorithms)
 
     async def join(self, contents: Sequence[Content]) -> Content:
         """Returns a copy of the contents, one after another, in one file; made in a thread."""
@@ -319,6 +308,7 @@ def _record_bytes(found: StoredObject) -> bytes:
         "key": found.key,
         "size_bytes": found.size_bytes,
         "etag": found.etag,
+        "encryption": found.encryption,
         "crc32c": found.content.crc32c.hex(),
         "created_s": found.created_s,
         "modified_s": found.modified_s,
@@ -352,6 +342,7 @@ def _read_object(path: Path) -> StoredObject:
         key=record["key"],
         content=FileContent(path, record["size_bytes"], crc32c=bytes.fromhex(record["crc32c"])),
         etag=record["etag"],
+        encryption=record["encryption"],
         created_s=record["created_s"],
         modified_s=record["modified_s"],
         generation=record["generation"],

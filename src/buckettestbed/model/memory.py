@@ -1,14 +1,13 @@
 """Objects held in memory: the default, and the faster holder."""
 
-import asyncio
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
 
 from buckettestbed.model.contents import Content, Received
 from buckettestbed.model.digests import combine_crcs, digests_of
-from buckettestbed.model.hashing import OFF_LOOP_BYTES, ArrivingBytes
+from buckettestbed.model.hashing import ArrivingBytes
 from buckettestbed.model.objects import StoredObject
 
 __all__ = ["MemoryContent", "MemoryHolder", "MemoryIncoming"]
@@ -53,30 +52,23 @@ class MemoryContent:
 class MemoryIncoming:
     """Collects a body, and hashes it meanwhile."""
 
-    __slots__ = ("_arriving", "_size_bytes")
+    __slots__ = ("_arriving",)
 
-    def __init__(self) -> None:
-        self._arriving = ArrivingBytes(keep=True)
-        self._size_bytes = 0
+    def __init__(self, algorithms: Collection[str]) -> None:
+        self._arriving = ArrivingBytes(algorithms, keep=True)
 
     def write(self, chunk: bytes) -> None:
         """Takes the next bytes."""
         self._arriving.write(chunk)
-        self._size_bytes += len(chunk)
 
-    async def finish(self, algorithms: Sequence[str] = ()) -> Received:
+    async def finish(self) -> Received:
         """Returns the body."""
         segments, digests = await self._arriving.finish()
-        others = tuple(set(algorithms) - set(digests))
-        if self._size_bytes < OFF_LOOP_BYTES:
-            digests |= digests_of(segments, others)
-        elif others:
-            digests |= await asyncio.to_thread(digests_of, segments, others)
         return Received(content=MemoryContent(segments, crc32c=digests["crc32c"]), digests=digests)
 
     def discard(self) -> None:
         """Forgets the body."""
-        self._arriving = ArrivingBytes(keep=True)
+        self._arriving = ArrivingBytes((), keep=False)
 
 
 class MemoryHolder:
@@ -92,9 +84,9 @@ class MemoryHolder:
     def delete_bucket(self, name: str) -> None:
         """Nothing to do."""
 
-    def receive(self) -> MemoryIncoming:
+    def receive(self, algorithms: Collection[str]) -> MemoryIncoming:
         """Starts to take a body in."""
-        return MemoryIncoming()
+        return MemoryIncoming(algorithms)
 
     async def join(self, contents: Sequence[Content]) -> Content:
         """Returns the contents' segments as one content, without copying."""

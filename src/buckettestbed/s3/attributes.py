@@ -7,14 +7,10 @@ from buckettestbed.model.objects import Attributes
 from buckettestbed.rest.attributes import stated_attributes
 from buckettestbed.s3.errors import S3Error
 
-__all__ = ["CONTENT_HEADERS", "ENCRYPTED", "METADATA_LIMIT_BYTES", "requested_attributes"]
+__all__ = ["CONTENT_HEADERS", "METADATA_LIMIT_BYTES", "encrypted", "requested_attributes"]
 
 METADATA_LIMIT_BYTES = 2048
 """*Source*: Amazon S3 user guide, object metadata: names and values of user metadata together at most 2 KiB."""
-
-ENCRYPTED = (b"x-amz-server-side-encryption", b"AES256")
-"""Header of every answer about an object. *Source*: Amazon S3 user guide, default encryption: since January 2023 every
-new object is encrypted so, asked for or not. The testbed only says so."""
 
 _STORAGE_CLASSES = frozenset(
     [
@@ -42,6 +38,15 @@ CONTENT_HEADERS = (
     "expires",
 )
 """Headers that go with an object. *Source*: Amazon S3 user guide, object metadata, system-defined."""
+
+
+def encrypted(encryption: str) -> tuple[bytes, bytes]:
+    """Returns the header that every answer about an object has. The testbed only says so.
+
+    *Source*: Amazon S3 user guide, default encryption: since January 2023 every new object is encrypted with AES256,
+    asked for or not, unless its bucket has a KMS key.
+    """
+    return b"x-amz-server-side-encryption", encryption.encode()
 
 
 def requested_attributes(headers: Mapping[str, str]) -> Attributes:

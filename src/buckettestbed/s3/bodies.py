@@ -17,7 +17,7 @@ PART_LIMIT_BYTES = 5 << 30
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReceivedBody:
-    """A body that arrived whole and passed its checks: the content, its MD5 in hexadecimal, and the checksums to keep,
+    """A body that arrived whole and passed its checks: the content, its ETag, and the checksums to keep,
     those that were sent or the one computed because none was."""
 
     received: Received
@@ -47,9 +47,11 @@ async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) 
     body_sha256 = encoded_as if len(encoded_as) == 64 else None
     if body_sha256 is not None:
         wanted.append("sha256")
+    if md5 is not None:
+        wanted.append("md5")
 
     decoder = AwsChunkedDecoder(call.request.chunk_signatures) if chunked else None
-    incoming = call.buckets.holder.receive()
+    incoming = call.buckets.receive(*wanted)
     try:
         arrived = 0
         async for chunk in body.chunks():
@@ -65,7 +67,7 @@ async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) 
         missing = [name for name in trailing if name in ALGORITHMS and name not in sent]
         if missing:
             raise S3Error("MalformedTrailerError", f"x-amz-trailer announces {missing[0]}, which did not arrive.")
-        received = await incoming.finish(wanted)
+        received = await incoming.finish()
     except BaseException:
         incoming.discard()
         raise
@@ -79,7 +81,7 @@ async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) 
         received.content.release()
         raise
     checksums = sent or {default_checksum: base64.b64encode(received.digests[default_checksum]).decode()}
-    return ReceivedBody(received=received, etag=received.digests["md5"].hex(), checksums=checksums)
+    return ReceivedBody(received=received, etag=call.buckets.etag(received), checksums=checksums)
 
 
 def _declared_length_bytes(call: Call, chunked: bool) -> int:

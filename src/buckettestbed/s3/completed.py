@@ -5,9 +5,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from buckettestbed.model.objects import Bucket, Upload
-from buckettestbed.rest.call import xml_response
-from buckettestbed.s3.attributes import ENCRYPTED
-from buckettestbed.serving.messages import Response
 
 __all__ = ["CompletedUploads"]
 
@@ -35,12 +32,12 @@ class CompletedUploads:
         if len(self._uploads) > _KEPT_UPLOADS:
             self._uploads.popitem(last=False)
 
-    def answer(self, bucket: Bucket, upload_id: str, key: str, body: bytes) -> Response | None:
-        """Returns the answer to a completion that repeats an earlier one, or None where it is no such repetition."""
+    def answer(self, bucket: Bucket, upload_id: str, key: str, body: bytes) -> bytes | None:
+        """Returns the answer's document to a completion that repeats an earlier one, or None where it repeats none."""
         found = self._uploads.get(upload_id)
         if found is None or found.bucket is not bucket or found.key != key or found.listed != _digest(body):
             return None
-        return xml_response(found.answer, [ENCRYPTED])
+        return found.answer
 
 
 def _digest(body: bytes) -> bytes:

@@ -11,7 +11,7 @@ from buckettestbed.rest.attributes import described_attributes
 from buckettestbed.rest.call import Call, xml_response
 from buckettestbed.rest.conditions import check_read, range_applies
 from buckettestbed.rest.errors import RestError
-from buckettestbed.s3.attributes import CONTENT_HEADERS, ENCRYPTED
+from buckettestbed.s3.attributes import CONTENT_HEADERS, encrypted
 from buckettestbed.s3.checksums import checksum_elements, stated_headers
 from buckettestbed.s3.errors import S3Error
 from buckettestbed.s3.ranges import byte_range
@@ -51,7 +51,7 @@ def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
             (b"etag", b'"%s"' % found.etag.encode()),
             (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
             (b"accept-ranges", b"bytes"),
-            ENCRYPTED,
+            encrypted(found.encryption),
         ]
         if attributes.storage_class != "STANDARD":  # S3 leaves the usual one out.
             headers.append((b"x-amz-storage-class", attributes.storage_class.encode()))

@@ -17,7 +17,7 @@ from buckettestbed.rest.uploads import (
     part_number,
     parts_response,
 )
-from buckettestbed.s3.attributes import ENCRYPTED, requested_attributes
+from buckettestbed.s3.attributes import encrypted, requested_attributes
 from buckettestbed.s3.bodies import receive_body
 from buckettestbed.s3.call import S3Call
 from buckettestbed.s3.checksums import (
@@ -47,7 +47,7 @@ async def create_upload(call: Call) -> Response:
     attributes = replace(attributes, checksum_type=kind)
     upload = call.buckets.create_upload(bucket, call.key, attributes=attributes, checksum_algorithm=algorithm)
     fields = [element("Bucket", bucket.name), element("Key", call.key), element("UploadId", upload.id)]
-    headers = [ENCRYPTED]
+    headers = [encrypted(call.buckets.encryption)]
     if algorithm is not None:
         headers.append((b"x-amz-checksum-algorithm", algorithm.upper().encode()))
         headers.append((b"x-amz-checksum-type", kind.encode()))
@@ -87,7 +87,12 @@ async def upload_part(call: Call) -> Response:
     )
     call.buckets.put_part(bucket, upload, part)
     return Response(
-        status=200, headers=[(b"etag", quoted(body.etag).encode()), ENCRYPTED, *stated_headers(body.checksums)]
+        status=200,
+        headers=[
+            (b"etag", quoted(body.etag).encode()),
+            encrypted(call.buckets.encryption),
+            *stated_headers(body.checksums),
+        ],
     )
 
 
@@ -102,21 +107,24 @@ async def upload_part_copy(call: Call) -> Response:
         if span is None or not last.isdecimal() or int(last) >= source.size_bytes:
             raise S3Error("InvalidArgument", f"{header} is not bytes=FIRST-LAST within {source.size_bytes} bytes.")
         start, stop = span
-    incoming = call.buckets.holder.receive()
+    algorithm = upload.checksum_algorithm or DEFAULT_CHECKSUM
+    incoming = call.buckets.receive(algorithm)
     try:
         for piece in pieces(source.content, start, stop):
             incoming.write(bytes(piece))
-        algorithm = upload.checksum_algorithm or DEFAULT_CHECKSUM
-        received = await incoming.finish([algorithm])
+        received = await incoming.finish()
     except BaseException:
         incoming.discard()
         raise
-    etag = received.digests["md5"].hex()
+    etag = call.buckets.etag(received)
     checksums = {algorithm: base64.b64encode(received.digests[algorithm]).decode()}
     part = Part(number=number, content=received.content, etag=etag, modified_s=time.time(), checksums=checksums)
     call.buckets.put_part(bucket, upload, part)
     fields = [element("ETag", quoted(etag)), element("LastModified", timestamp(part.modified_s))]
-    return xml_response(document("CopyPartResult", [*fields, *checksum_elements(checksums)]), [ENCRYPTED])
+    return xml_response(
+        document("CopyPartResult", [*fields, *checksum_elements(checksums)]),
+        [encrypted(call.buckets.encryption)],
+    )
 
 
 async def list_parts(call: Call) -> Response:
@@ -140,8 +148,9 @@ async def complete_upload(call: S3Call) -> Response:
     bucket = call.bucket()
     body = await call.xml_body(COMPLETE_BODY_LIMIT_BYTES)
     upload_id = call.query["uploadId"]
+    header = encrypted(call.buckets.encryption)
     if upload_id not in bucket.uploads and (again := call.completed.answer(bucket, upload_id, call.key, body)):
-        return again
+        return xml_response(again, [header])
     upload = bucket.upload(upload_id, call.key)
     check_parts = partial(_check_checksums, upload)
     parts = listed_parts(upload, body, minimum_part_bytes=call.minimum_part_bytes, check=check_parts)
@@ -161,7 +170,7 @@ async def complete_upload(call: S3Call) -> Response:
     ]
     document_bytes = document("CompleteMultipartUploadResult", fields)
     call.completed.remember(bucket, upload, body, document_bytes)
-    return xml_response(document_bytes, [ENCRYPTED])
+    return xml_response(document_bytes, [header])
 
 
 def _check_size(call: Call, parts: Sequence[Part]) -> None:

@@ -12,7 +12,7 @@ from buckettestbed.rest.addressing import check_key
 from buckettestbed.rest.call import Call, quoted, xml_response
 from buckettestbed.rest.conditions import check_read
 from buckettestbed.rest.errors import RestError
-from buckettestbed.s3.attributes import ENCRYPTED, requested_attributes
+from buckettestbed.s3.attributes import encrypted, requested_attributes
 from buckettestbed.s3.bodies import receive_body
 from buckettestbed.s3.checksums import (
     ALGORITHMS,
@@ -51,7 +51,11 @@ async def put_object(call: Call) -> Response:
     call.buckets.put(
         bucket, call.key, content=body.received.content, etag=body.etag, attributes=attributes, check=check
     )
-    headers = [(b"etag", quoted(body.etag).encode()), ENCRYPTED, *stated_headers(body.checksums, "FULL_OBJECT")]
+    headers = [
+        (b"etag", quoted(body.etag).encode()),
+        encrypted(call.buckets.encryption),
+        *stated_headers(body.checksums, "FULL_OBJECT"),
+    ]
     return Response(status=200, headers=headers)
 
 
@@ -98,7 +102,7 @@ async def copy_object(call: Call) -> Response:
     copied = call.buckets.put(bucket, call.key, content=content, etag=etag, attributes=attributes, check=check)
     fields = [element("ETag", quoted(etag)), element("LastModified", timestamp(copied.modified_s))]
     elements = checksum_elements(checksums, attributes.checksum_type)
-    return xml_response(document("CopyObjectResult", [*fields, *elements]), [ENCRYPTED])
+    return xml_response(document("CopyObjectResult", [*fields, *elements]), [encrypted(call.buckets.encryption)])
 
 
 async def _copied_content(call: Call, source: StoredObject) -> tuple[Content, str, Mapping[str, str]]:
@@ -109,18 +113,18 @@ async def _copied_content(call: Call, source: StoredObject) -> tuple[Content, st
     algorithm = call.headers.get("x-amz-checksum-algorithm", next(iter(known), DEFAULT_CHECKSUM)).lower()
     if algorithm not in ALGORITHMS:
         raise S3Error("InvalidRequest", f"Checksum algorithm {algorithm} is not one of {', '.join(ALGORITHMS)}.")
-    if "-" not in source.etag and algorithm in known:
+    if algorithm in known and "-" not in source.etag and source.encryption == call.buckets.encryption:
         return await call.buckets.holder.join([source.content]), source.etag, known
-    incoming = call.buckets.holder.receive()  # A copy is one part, so its ETag is the MD5 of the whole.
+    incoming = call.buckets.receive(algorithm)  # A copy is one part, so its ETag is the MD5 of the whole.
     try:
         for piece in pieces(source.content, 0, source.size_bytes):
             incoming.write(bytes(piece))
-        received = await incoming.finish([algorithm])
+        received = await incoming.finish()
     except BaseException:
         incoming.discard()
         raise
     checksums = {algorithm: base64.b64encode(received.digests[algorithm]).decode()}
-    return received.content, received.digests["md5"].hex(), checksums
+    return received.content, call.buckets.etag(received), checksums
 
 
 async def delete_object(call: Call) -> Response:

@@ -26,6 +26,7 @@ def test_tables_are_filled_with_what_was_asked_and_achieved(tmp_path: Path) -> N
     from testbed_measurement.session import session
     from testbed_measurement.shaping import Plan, shaping_tables
     from testbed_measurement.tables import write_page
+    from testbed_measurement.uploads import uploads_table
 
     plan = Plan(presets=("regional",), connections=(2,), seconds=0.05)
     with session(large_bytes=8 << 20) as plain, session(large_bytes=8 << 20, tls=True) as tls:
@@ -33,7 +34,7 @@ def test_tables_are_filled_with_what_was_asked_and_achieved(tmp_path: Path) -> N
         plain.testbed.set_network("none")
         tls.testbed.set_network("none")
         tables += capacity_tables((1,), 0.05, plain=plain, logged=plain, tls=tls)
-    tables.append(listing_table((1500,)))
+    tables += [listing_table((1500,)), uploads_table(0.05, part_bytes=1 << 20)]
     page = tmp_path / "page.md"
     write_page(page, title="Measured", text="Here.", command="make it", tables=tables)
     text = page.read_text(encoding="utf-8")

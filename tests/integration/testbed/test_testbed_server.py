@@ -24,6 +24,7 @@ from client_kit import BUCKET, Boto3Client
 from bucketbench.cli import main as bucketbench_main
 from buckettestbed import DirectoryInUseError, RunningTestbed, TestbedError, launch_testbed
 from buckettestbed.command import main as testbed_main
+from torchbucket import StoreConfig, open_store
 
 BODY = random.Random(3).randbytes(300_000)
 REGIONAL = {"first_byte_s": 0.02, "connection_bytes_per_s": 100 << 20, "total_bytes_per_s": 800 << 20}
@@ -260,6 +261,21 @@ def test_a_directory_outlasts_its_testbed(tmp_path: Path) -> None:
         assert client.load("large") == BODY * 60
     with launch_testbed(directory=tmp_path / "kept"):  # Once the last one has ended.
         pass
+
+
+def test_clients_write_and_read_objects_of_opaque_etags() -> None:
+    with launch_testbed(buckets=[BUCKET], opaque_etags=True) as running:
+        client = Boto3Client(running)
+        client.save("small", BODY)
+        client.save_large("large", BODY * 60)
+        config = StoreConfig(endpoint=running.s3_endpoint, region="us-east-1", anonymous=True, path_style=True)
+        with contextlib.closing(open_store(f"s3://{BUCKET}", config=config)) as store:
+            store.write("ours", BODY)
+            with store.open_writer("ours-large") as writer:
+                writer.write(BODY * 60)
+            for key, body in (("small", BODY), ("large", BODY * 60), ("ours", BODY), ("ours-large", BODY * 60)):
+                assert client.load(key) == body
+                assert store.read(key).data == body
 
 
 def test_an_object_replaced_while_it_is_sent_is_sent_as_it_was(tmp_path: Path) -> None:

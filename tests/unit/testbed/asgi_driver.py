@@ -69,8 +69,15 @@ class DrivenConnection:
 class Driver:
     """A testbed in memory with one bucket, `data`."""
 
-    def __init__(self, holder: Holder | None = None, *, faults: object = (), log_requests: int = 0) -> None:
-        self.buckets = Buckets(holder or MemoryHolder())
+    def __init__(
+        self,
+        holder: Holder | None = None,
+        *,
+        faults: object = (),
+        log_requests: int = 0,
+        opaque_etags: bool = False,
+    ) -> None:
+        self.buckets = Buckets(holder or MemoryHolder(), opaque_etags=opaque_etags)
         if self.buckets.find("data") is None:
             self.buckets.create_bucket("data")
         dialects: dict[int, Dialect] = {

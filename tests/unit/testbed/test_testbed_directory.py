@@ -37,7 +37,7 @@ def file_name(key: str) -> str:
         ("photos/holiday.jpg", ["'photos'", "no .buckettestbed", "give an empty directory"]),
         ("notes.txt", ["'notes.txt'"]),
         (".hidden", ["'.hidden'"]),
-        (".buckettestbed", ["is null", '"version": 3']),
+        (".buckettestbed", ["is null", '"version": 4']),
     ],
 )
 def test_a_directory_of_someone_else_is_refused_and_left_as_it_is(tmp_path: Path, path: str, words: list[str]) -> None:
@@ -55,7 +55,7 @@ def test_a_directory_of_another_format_is_refused(tmp_path: Path) -> None:
     DirectoryHolder(tmp_path).close()
     mark = tmp_path / ".buckettestbed"
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"version": 99}))
-    with pytest.raises(DirectoryError, match=r'"version": 99.*this testbed reads .*"version": 3'):
+    with pytest.raises(DirectoryError, match=r'"version": 99.*this testbed reads .*"version": 4'):
         DirectoryHolder(tmp_path)
 
 
@@ -82,7 +82,7 @@ def test_a_link_in_place_of_unfinished_bodies_is_not_followed(tmp_path: Path) ->
 
 def hold(directory: Path, ready: multiprocessing.queues.Queue[str]) -> None:
     holder = DirectoryHolder(directory)
-    holder.receive().write(b"unfinished")
+    holder.receive([]).write(b"unfinished")
     ready.put("ready")
     signal.pause()
 

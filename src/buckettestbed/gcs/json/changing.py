@@ -102,6 +102,7 @@ async def _copy(
         key,
         content=await call.buckets.holder.join([source.content]),
         etag=source.etag,
+        encryption=source.encryption,
         attributes=attributes,
         part_sizes_bytes=source.part_sizes_bytes,
         check=check,

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from urllib.parse import quote
 
-from buckettestbed.gcs.hashes import base64_text, md5_of
+from buckettestbed.gcs.hashes import base64_text
 from buckettestbed.model.objects import Bucket, StoredObject
 
 __all__ = [
@@ -124,7 +124,7 @@ def object_resource(
     if wanted is None or not wanted.isdisjoint(_VALIDATORS):
         resource["etag"] = object_etag(found)
         resource["crc32c"] = base64_text(found.content.crc32c)
-        md5 = md5_of(found)
+        md5 = found.md5
         if md5 is not None:
             resource["md5Hash"] = base64_text(md5)
         elif found.part_sizes_bytes:

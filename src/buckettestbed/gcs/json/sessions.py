@@ -10,7 +10,7 @@ import uuid
 from collections import OrderedDict
 from urllib.parse import quote
 
-from buckettestbed.gcs.hashes import parse_hashes, verify
+from buckettestbed.gcs.hashes import parse_hashes, verify_received
 from buckettestbed.gcs.json.call import Call
 from buckettestbed.gcs.json.chunks import Chunk, parse_chunk
 from buckettestbed.gcs.json.errors import JsonError
@@ -100,7 +100,7 @@ class Sessions:
             conditions=call.conditions,
             hashes=parse_hashes(call.headers.get("x-goog-hash", "")) | stated_hashes(resource),
             total_bytes=int(length) if length else None,
-            incoming=call.buckets.holder.receive(),
+            incoming=call.buckets.receive(),
         )
         upload_id = uuid.uuid4().hex
         bucket.sessions[upload_id] = session
@@ -188,16 +188,12 @@ class Sessions:
         session.end()
         self._remember(upload_id, None)
         received = await session.incoming.finish()
-        try:
-            verify(session.hashes, received.digests)
-        except BaseException:
-            received.content.release()
-            raise
+        await verify_received(session.hashes, received)
         found = call.buckets.put(
             bucket,
             session.key,
             content=received.content,
-            etag=received.digests["md5"].hex(),
+            etag=call.buckets.etag(received),
             attributes=session.attributes,
             check=session.conditions.check,
         )

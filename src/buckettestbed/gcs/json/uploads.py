@@ -1,6 +1,6 @@
 """Uploads in one request: the bytes alone (`media`), or with the metadata before them (`multipart`)."""
 
-from buckettestbed.gcs.hashes import parse_hashes, verify
+from buckettestbed.gcs.hashes import parse_hashes, verify_received
 from buckettestbed.gcs.json.call import DOCUMENT_LIMIT_BYTES, Call, parse_document
 from buckettestbed.gcs.json.errors import JsonError
 from buckettestbed.gcs.json.metadata import stated_attributes, stated_hashes
@@ -38,16 +38,12 @@ async def put_object(call: Call) -> Response:
         attributes = stated_attributes({}, call.query, call.headers.get("content-type", ""))
         call.conditions.check_write(bucket.objects.get(name))  # Early, to spare the work; and again when published.
         received = await _receive_media(call)
-    try:
-        verify(stated, received.digests)
-    except BaseException:
-        received.content.release()
-        raise
+    await verify_received(stated, received)
     found = call.buckets.put(
         bucket,
         name,
         content=received.content,
-        etag=received.digests["md5"].hex(),
+        etag=call.buckets.etag(received),
         attributes=attributes,
         check=call.conditions.check,
     )
@@ -55,7 +51,7 @@ async def put_object(call: Call) -> Response:
 
 
 async def _receive_media(call: Call) -> Received:
-    incoming = call.buckets.holder.receive()
+    incoming = call.buckets.receive()
     try:
         async for chunk in call.request.body.chunks():
             incoming.write(chunk)
@@ -69,7 +65,7 @@ async def _receive_related(call: Call, bucket: Bucket, stated: dict[str, bytes])
     """Reads metadata and bytes; adds the hashes that the metadata states to `stated`."""
     boundary = boundary_of(call.headers.get("content-type", ""))
     parser = RelatedParser(boundary, metadata_limit_bytes=DOCUMENT_LIMIT_BYTES)
-    incoming = call.buckets.holder.receive()
+    incoming = call.buckets.receive()
     resource: dict[str, object] | None = None
     name = ""
     try:

@@ -35,7 +35,7 @@ async def receive_body(call: Call, *, limit_bytes: int = OBJECT_LIMIT_BYTES) -> 
     declared = body.length_bytes
     if declared is not None and declared > limit_bytes:
         raise XmlApiError("EntityTooLarge", f"{declared} bytes; at most {limit_bytes} are allowed.")
-    incoming = call.buckets.holder.receive()
+    incoming = call.buckets.receive(*stated, *(["sha256"] if len(content_sha256) == 64 else []))
     try:
         arrived = 0
         async for chunk in body.chunks():
@@ -45,7 +45,7 @@ async def receive_body(call: Call, *, limit_bytes: int = OBJECT_LIMIT_BYTES) -> 
             incoming.write(chunk)
         if declared is not None and arrived != declared:
             raise XmlApiError("IncompleteBody", f"{arrived} of the {declared} bytes declared arrived.")
-        received = await incoming.finish(["sha256"] if len(content_sha256) == 64 else [])
+        received = await incoming.finish()
     except BaseException:
         incoming.discard()
         raise

@@ -37,10 +37,10 @@ async def upload_part(call: Call) -> Response:
     bucket, number = call.bucket(), part_number(call)
     upload = bucket.upload(call.query["uploadId"], call.key)
     received = await receive_body(call, limit_bytes=PART_LIMIT_BYTES)
-    md5 = received.digests["md5"]
-    part = Part(number=number, content=received.content, etag=md5.hex(), modified_s=time.time())
+    part = Part(number=number, content=received.content, etag=call.buckets.etag(received), modified_s=time.time())
     call.buckets.put_part(bucket, upload, part)
-    hashes = f"crc32c={base64_text(received.content.crc32c)},md5={base64_text(md5)}"
+    known = [name for name in ("crc32c", "md5") if name in received.digests]
+    hashes = ",".join(f"{name}={base64_text(received.digests[name])}" for name in known)
     return Response(status=200, headers=[(b"etag", quoted(part.etag).encode()), (b"x-goog-hash", hashes.encode())])
 
 

@@ -31,7 +31,7 @@ async def put_object(call: Call) -> Response:
         bucket,
         call.key,
         content=received.content,
-        etag=received.digests["md5"].hex(),
+        etag=call.buckets.etag(received),
         attributes=attributes,
         check=check,
     )
@@ -60,6 +60,7 @@ async def copy_object(call: Call) -> Response:
         call.key,
         content=content,
         etag=source.etag,
+        encryption=source.encryption,
         attributes=attributes,
         part_sizes_bytes=source.part_sizes_bytes,
         check=check,
