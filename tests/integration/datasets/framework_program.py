@@ -1,8 +1,9 @@
 """One rank of a job that reads through a training framework's own loaders, as a user's script would.
 
-Usage: python framework_program.py FRAMEWORK URI MEETING RANK
+Usage: python framework_program.py FRAMEWORK URI MEETING RANK [WAY…]
 
-Prints, for each way of reading that the framework has, the samples that this rank got in each epoch, or the error.
+Prints, for each way of reading that the framework has, or for those named, the samples that this rank got in each
+epoch, or the error.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ FRAMEWORKS = {"accelerate": with_accelerate, "trainer": with_trainer, "torch": w
 
 
 def main() -> None:
-    framework, uri, meeting, rank = sys.argv[1:]
+    framework, uri, meeting, rank, *ways = sys.argv[1:]
     os.environ["OUTPUT_DIRECTORY"] = f"{meeting}.output"
     os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), rank)
     os.environ |= {name: str(WORLD) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")}
@@ -211,6 +212,8 @@ def main() -> None:
     answers, sys.stdout = sys.stdout, sys.stderr
     found: dict[str, Epochs | str] = {}
     for way, read in FRAMEWORKS[framework](uri):
+        if ways and way not in ways:
+            continue
         print(way, file=sys.stderr, flush=True)
         try:
             found[way] = read()

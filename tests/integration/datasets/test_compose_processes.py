@@ -176,7 +176,7 @@ def test_a_programs_own_handler_is_left_alone(started, bucket):
     [
         ("workers", "fork", 0),
         ("workers_left_early", "fork", 0),
-        ("workers_left_early", "spawn", 0),
+        pytest.param("workers_left_early", "spawn", 0, marks=pytest.mark.nightly),
         ("workers_failing", "fork", 1),
     ],
 )

@@ -1,4 +1,8 @@
-"""Data sets under training frameworks that share out samples themselves, two ranks: each sample once, or an error."""
+"""Data sets under training frameworks that share out samples themselves, two ranks: each sample once, or an error.
+
+On each commit by some ways of reading that a framework has, at night by all of them. The Trainer prepares its loaders
+as accelerate does, and Fabric as Lightning does (`test_lightning`): both run at night.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -40,11 +45,19 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> str:
     return root
 
 
-def read_by_ranks(framework: str, bucket: str, directory: Path) -> dict[str, list]:
-    """What each rank was given, by the way of reading."""
+EVERY_WAY = pytest.param((), marks=pytest.mark.nightly, id="every way")
+
+
+def some(*ways: str) -> object:
+    """Ways of reading that each commit tries."""
+    return pytest.param(ways, id="some ways")
+
+
+def read_by_ranks(framework: str, bucket: str, directory: Path, ways: Sequence[str] = ()) -> dict[str, list]:
+    """What each rank was given, by the way of reading: the ways that are named, or every one."""
     command = [sys.executable, "-W", "ignore", PROGRAM, framework, bucket, directory / "meeting"]
     ranks = [
-        subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=(directory / f"{rank}").open("w"))
+        subprocess.Popen([*command, str(rank), *ways], stdout=subprocess.PIPE, stderr=(directory / f"{rank}").open("w"))
         for rank in range(RANKS)
     ]
     try:
@@ -56,6 +69,7 @@ def read_by_ranks(framework: str, bucket: str, directory: Path) -> dict[str, lis
     errors = "\n".join((directory / f"{rank}").read_text()[-3000:] for rank in range(RANKS))
     assert [rank.returncode for rank in ranks] == [0] * RANKS, errors
     by_rank = list(map(json.loads, told))
+    assert not ways or set(by_rank[0]) == set(ways)
     return {way: [found[way] for found in by_rank] for way in by_rank[0]}
 
 
@@ -78,10 +92,25 @@ def check(found: dict[str, list], refused: dict[str, str], *, padding: int) -> N
             assert len(samples) - expected <= (padding if expected != WHOLE else 0), way
 
 
-def test_accelerate_gives_the_ranks_each_sample(bucket, tmp_path):
+@pytest.mark.parametrize(
+    "ways",
+    [
+        some(
+            "default stream 2",
+            "default tar 2",
+            "default given 0",
+            "undispatched stream 2",
+            "undispatched listed 0",
+            "split undispatched stream 0",
+            "dispatched map 2",
+        ),
+        EVERY_WAY,
+    ],
+)
+def test_accelerate_gives_the_ranks_each_sample(bucket, tmp_path, ways):
     """Dispatched from one rank, and sliced by every rank, as ``prepare`` does; what would lose samples is refused."""
     pytest.importorskip("accelerate")
-    found = read_by_ranks("accelerate", bucket, tmp_path)
+    found = read_by_ranks("accelerate", bucket, tmp_path, ways)
     refused = {
         "default tar 2": "set num_workers to 0 or 1, drop_last=True",
         "default stream 3": "set num_workers to 0 or 1, drop_last=True",
@@ -89,26 +118,46 @@ def test_accelerate_gives_the_ranks_each_sample(bucket, tmp_path):
         "default given 0": "leave rank and world_size out",
         "undispatched given 0": "leave rank and world_size out",
     }
-    assert refused.keys() < found.keys()
+    assert refused.keys() < found.keys() or ways
     check(found, refused, padding=(BATCH * RANKS - 1) * MOST_WORKERS)
     # Every epoch has an order of its own, in which all ranks agree.
-    for way in ("default stream 0", "undispatched stream 2"):
+    for way in ("default stream 2", "undispatched stream 2"):
         assert all(first != second for first, second in found[way])
 
 
+@pytest.mark.nightly
 def test_the_transformers_trainer_gives_the_ranks_each_sample(bucket, tmp_path):
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     check(read_by_ranks("trainer", bucket, tmp_path), {}, padding=0)
 
 
-def test_torch_and_torchdata_give_the_ranks_each_sample(bucket, tmp_path):
+@pytest.mark.parametrize(
+    "ways",
+    [
+        some(
+            "plain stream 2",
+            "plain listed 0",
+            "plain tar 2",
+            "plain map 0",
+            "plain given 0",
+            "nodes",
+            "stateful 2",
+            "piped 0",
+            "filtered 2",
+            "filtered unshared 2",
+        ),
+        EVERY_WAY,
+    ],
+)
+def test_torch_and_torchdata_give_the_ranks_each_sample(bucket, tmp_path, ways):
     """Plain and stateful loaders, nodes and data pipes; a ``sharding_filter`` shares out what is shared out already."""
-    found = read_by_ranks("torch", bucket, tmp_path)
+    found = read_by_ranks("torch", bucket, tmp_path, ways)
     refused = {f"filtered {workers}": "leave sharding_filter out" for workers in (0, 2)}
     check(found, refused, padding=1)
 
 
+@pytest.mark.nightly
 def test_fabric_gives_the_ranks_each_sample(bucket, tmp_path):
     check(read_by_ranks("fabric", bucket, tmp_path), {}, padding=1)
 

@@ -1,4 +1,7 @@
-"""Every command and every example of the README runs as it stands."""
+"""Every command and every example of the README runs as it stands.
+
+The sweeps with all their repeats take minutes: those run at night, and on each commit one repeat of two clients.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,28 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 # Of the test command only the collection runs: all of it would run this test again.
 INSTEAD = {"./utils/run_tests.sh": "./utils/run_tests.sh --collect-only --quiet tests/unit/repository"}
 
+SWEEP = "./utils/run_dataset_benchmarks.sh"
+
+
+def _commands() -> list[object]:
+    """Every command that ends, a sweep of many repeats only at night."""
+    return [
+        pytest.param(
+            command,
+            marks=pytest.mark.nightly if command.startswith(SWEEP) and "repeat=" not in command else (),
+            id=command,
+        )
+        for command in COMMANDS
+        if command not in SERVING
+    ]
+
 
 def test_the_first_screen_has_the_two_commands() -> None:
     assert COMMANDS[:2] == ["./utils/run_dataset_benchmarks.sh", "./utils/run_tests.sh"]
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in SERVING])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("command", [f"{SWEEP} client=torchbucket-map,boto3 'repeat=range(1)'", *_commands()])
 def test_command_runs(command: str) -> None:
     words = shlex.split(INSTEAD.get(command, command), comments=True)
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
