@@ -12,7 +12,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from typing import Final
 
@@ -25,18 +24,13 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130  # 128 and the number of SIGINT, as shells have it.
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    module: str
-    summary: str
-
-
-_COMMANDS: Final = {
-    "list": _Command("torchbucket.listing.commands.listing", "print the objects under a prefix"),
-    "manifest": _Command("torchbucket.listing.commands.manifest", "list a prefix once and keep it as a Parquet file"),
-    "summary": _Command("torchbucket.listing.commands.summary", "count objects and sizes of a prefix or a manifest"),
-    "sweep-temporaries": _Command(
-        "torchbucket.datasets.temporaries.command", "remove temporary objects that killed processes have left"
+_COMMANDS: Final = {  # the module of each, and what it does
+    "list": ("torchbucket.listing.commands.listing", "print the objects under a prefix"),
+    "manifest": ("torchbucket.listing.commands.manifest", "list a prefix once and keep it as a Parquet file"),
+    "summary": ("torchbucket.listing.commands.summary", "count objects and sizes of a prefix or a manifest"),
+    "sweep-temporaries": (
+        "torchbucket.datasets.temporaries.command",
+        "remove temporary objects that killed processes have left",
     ),
 }
 
@@ -83,10 +77,10 @@ def _run(argv: list[str]) -> int:
     # Only the one that is asked for is imported: some load more than others.
     wanted = next((argument for argument in argv if not argument.startswith("-")), None)
     run = None
-    for name, command in _COMMANDS.items():
-        subparser = parsers.add_parser(name, help=command.summary, description=f"{command.summary.capitalize()}.")
+    for name, (module_name, summary) in _COMMANDS.items():
+        subparser = parsers.add_parser(name, help=summary, description=f"{summary.capitalize()}.")
         if name == wanted:
-            module = importlib.import_module(command.module)
+            module = importlib.import_module(module_name)
             module.add_arguments(subparser)
             run = module.run
     arguments = parser.parse_args(argv)

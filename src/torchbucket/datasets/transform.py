@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from torchbucket.files.reader import ObjectReader
 
-__all__ = ["Located", "apply_transform", "read_bytes"]
+if TYPE_CHECKING:
+    from torchbucket.datasets.tar.sample import TarSample
 
-
-class Located(Protocol):
-    """Something read that can say where it came from."""
-
-    @property
-    def uri(self) -> str:
-        """The address, for messages."""
-        ...
+__all__ = ["apply_transform", "read_bytes"]
 
 
 T = TypeVar("T")
-LocatedT = TypeVar("LocatedT", bound=Located)
+Item = TypeVar("Item", ObjectReader, "TarSample")
 
 
 def read_bytes(reader: ObjectReader) -> bytes:
@@ -28,7 +22,7 @@ def read_bytes(reader: ObjectReader) -> bytes:
     return reader.read()
 
 
-def apply_transform(transform: Callable[[LocatedT], T], item: LocatedT) -> T:
+def apply_transform(transform: Callable[[Item], T], item: Item) -> T:
     """Call a user's function on one object, or on one sample of a shard.
 
     Raises:

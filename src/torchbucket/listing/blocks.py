@@ -16,7 +16,7 @@ from torchbucket.listing.version_column import VersionColumn
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.uri import key_bytes
 
-__all__ = ["UNKNOWN_SIZE", "Block", "join_keys", "join_sizes", "join_versions"]
+__all__ = ["UNKNOWN_SIZE", "Block", "join_keys", "join_versions"]
 
 UNKNOWN_SIZE = -1
 
@@ -103,8 +103,3 @@ def join_versions(blocks: Sequence[Block]) -> VersionColumn | None:
     return VersionColumn.joined(
         [VersionColumn.none(len(block)) if block.versions is None else block.versions for block in blocks]
     )
-
-
-def join_sizes(blocks: Sequence[Block]) -> npt.NDArray[np.int64]:
-    """The sizes of blocks, in order."""
-    return np.concatenate([np.zeros(0, np.int64), *(block.sizes_bytes for block in blocks)])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from torchbucket.listing.blocks import UNKNOWN_SIZE, Block, join_keys, join_sizes, join_versions
+from torchbucket.listing.blocks import UNKNOWN_SIZE, Block, join_keys, join_versions
 from torchbucket.listing.key_column import KeyColumn
 from torchbucket.listing.version_column import VersionColumn
 from torchbucket.public import public_in
@@ -49,7 +49,8 @@ class Listing:
     @classmethod
     def joined(cls, blocks: Sequence[Block]) -> Listing:
         """Make the columns of blocks that follow one another."""
-        return cls(join_keys(blocks), join_sizes(blocks), join_versions(blocks))
+        sizes = np.concatenate([np.zeros(0, np.int64), *(block.sizes_bytes for block in blocks)])
+        return cls(join_keys(blocks), sizes, join_versions(blocks))
 
     @classmethod
     def collect(cls, objects: Iterable[tuple[str, int | None]]) -> Listing:
@@ -94,12 +95,6 @@ class Listing:
 
     def __len__(self) -> int:
         return len(self.sizes_bytes)
-
-    def __getstate__(self) -> tuple[KeyColumn, npt.NDArray[np.int64], VersionColumn | None]:
-        return self.keys, self.sizes_bytes, self.versions
-
-    def __setstate__(self, state: tuple[KeyColumn, npt.NDArray[np.int64], VersionColumn | None]) -> None:
-        self.keys, self.sizes_bytes, self.versions = state
 
     def __repr__(self) -> str:
         return f"Listing({len(self)} objects, {self.nbytes} bytes of memory)"

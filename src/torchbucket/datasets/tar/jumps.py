@@ -9,10 +9,9 @@ from concurrent.futures import Future
 from typing import Final
 
 from torchbucket.datasets.source import ObjectSource
-from torchbucket.datasets.tar.pinned import PinnedShard
+from torchbucket.datasets.tar.pinned import PinnedPiece
 from torchbucket.datasets.tar.received import MissingBytesError
 from torchbucket.datasets.tar.sample import Place, TarSample
-from torchbucket.datasets.tar.scan import ShardScan
 from torchbucket.store.protocol import ObjectData
 
 __all__ = ["jump_samples"]
@@ -72,26 +71,17 @@ def jump_samples(
                 walk.drop()
 
 
-class _Walk:
+class _Walk(PinnedPiece):
     """The way through one piece: what was found and not handed out, and the range it waits for."""
 
     def __init__(
-        self,
-        source: ObjectSource,
-        piece: Place,
-        number: int,
-        extensions: Collection[str] | None,
-        share_bytes: int,
+        self, source: ObjectSource, piece: Place, number: int, extensions: Collection[str] | None, share_bytes: int
     ) -> None:
-        self.piece = piece
-        self.number = number
+        super().__init__(source, piece, number, extensions)
         self._found: deque[TarSample] = deque()
         self._found_bytes = 0
         self._ended = False
-        self._pinned = PinnedShard(source, piece)
-        self._extensions = extensions
         self._share_bytes = share_bytes
-        self._scan: ShardScan | None = None
         self._failure: Exception | None = None
         self._length = _FIRST_RANGE_BYTES
         self._awaited: tuple[int, int, Future[ObjectData]] | None = None
@@ -140,22 +130,11 @@ class _Walk:
     def _step(self) -> None:
         if self._awaited is not None:
             start, stop, future = self._awaited
-            data = self._pinned.received(future, start, stop)
+            self.receive(future, start, stop)
             self._awaited = None
-        else:
-            start, data = self.piece.start, b""
-        if self._scan is None:
-            if self._pinned.size_bytes is None:
-                self._submit(start, start + self._length)
-                return
-            self._scan = ShardScan(
-                self._pinned.uri, self.piece, size_bytes=self._pinned.size_bytes, extensions=self._extensions
-            )
-        self._scan.add(start, data, self._pinned.version)
-        del data
         try:
             while not self._is_full():
-                sample = self._scan.step()
+                sample = self.scan.step()
                 if sample is None:
                     self._ended = True
                     return
@@ -170,11 +149,13 @@ class _Walk:
         jumped = missing.start - self._fetched_stop
         longest = max(_FIRST_RANGE_BYTES, min(self._share_bytes, _LONGEST_RANGE_BYTES))
         self._length = min(2 * self._length, longest) if jumped <= _SHORT_JUMP_BYTES else _FIRST_RANGE_BYTES
-        end = self._pinned.size_bytes if self.piece.stop is None else self.piece.stop
-        if end is None or missing.start >= end:
-            raise self._pinned.ends_inside(end)
+        end = self.size_bytes if self.piece.stop is None else self.piece.stop
+        if end is None:
+            return missing.start + self._length
+        if missing.start >= end:
+            raise self.ends_inside()
         return min(max(missing.stop, missing.start + self._length), end)
 
     def _submit(self, start: int, stop: int) -> None:
-        self._awaited = start, stop, self._pinned.submit(start, stop)
+        self._awaited = start, stop, self.submit(start, stop)
         self._fetched_stop = stop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection
 from typing import Final, NamedTuple, NoReturn
 
@@ -10,6 +11,7 @@ from torchbucket.datasets.tar.header import BLOCK_BYTES, padded, parse_header, p
 from torchbucket.datasets.tar.received import ReceivedBytes
 from torchbucket.datasets.tar.sample import Place, TarSample
 from torchbucket.errors import ArchiveError
+from torchbucket.store.protocol import ObjectData
 
 __all__ = ["ShardScan"]
 
@@ -47,17 +49,17 @@ class ShardScan:
     Args:
         uri: the archive's address.
         place: which samples of it: from one's beginning to another's end, or to the archive's mark of its end.
-        size_bytes: the archive's size.
+        size_bytes: the archive's size; None where it arrives with the first bytes.
         extensions: which members are wanted, in lower or upper case; None means all.
     """
 
-    def __init__(self, uri: str, place: Place, *, size_bytes: int, extensions: Collection[str] | None) -> None:
+    def __init__(self, uri: str, place: Place, *, size_bytes: int | None, extensions: Collection[str] | None) -> None:
         self.version: str | None = place.version
         self._received = ReceivedBytes()
         self._uri = uri
         self._shard = place.shard
         self._stop = place.stop
-        self._size_bytes = size_bytes
+        self._size_bytes = sys.maxsize if size_bytes is None else size_bytes  # until the first bytes tell
         # As names are compared: without regard to case, and as the user wrote them.
         self._extensions = None if extensions is None else {name.lower(): name for name in extensions}
         self._position = place.start
@@ -66,10 +68,10 @@ class ShardScan:
         self._last: TarSample | None = None
         self._end: int | None = None  # where the mark of the end is, or the piece's stop, once it was met
 
-    def add(self, start: int, data: bytes | bytearray | memoryview, version: str | None) -> None:
-        """Take in the bytes from ``start`` on, of the shard's version that is given."""
-        self.version = version
-        self._received.add(start, data)
+    def add(self, data: ObjectData) -> None:
+        """Take in a range of the shard."""
+        self.version, self._size_bytes = data.info.version, data.info.size_bytes
+        self._received.add(data.start, data.data)
 
     def step(self) -> TarSample | None:
         """The next sample; None at the shard's end.

@@ -9,11 +9,9 @@ from concurrent.futures import Future
 from typing import Final, NamedTuple
 
 from torchbucket.datasets.source import ObjectSource
-from torchbucket.datasets.tar.pinned import PinnedShard
+from torchbucket.datasets.tar.pinned import PinnedPiece
 from torchbucket.datasets.tar.received import MissingBytesError
 from torchbucket.datasets.tar.sample import Place, TarSample
-from torchbucket.datasets.tar.scan import ShardScan
-from torchbucket.errors import ArchiveError
 from torchbucket.store.protocol import ObjectData
 
 __all__ = ["stream_samples"]
@@ -40,22 +38,14 @@ def stream_samples(
         ArchiveError: a shard is no sound tar archive.
         StoreError: a range could not be read.
     """
-    queue = _Ranges(source, pieces, prefetch_bytes)
+    queue = _Ranges(source, pieces, extensions, prefetch_bytes)
     try:
         while (shard := queue.first()) is not None:
-            # The scan begins when the shard's size is known: from the listing, or with its first bytes.
-            scan = shard.scan(extensions)
-            while scan is None:
-                arrived = queue.take()
-                scan = shard.scan(extensions)
-                assert scan is not None  # what arrived has told the size
-                scan.add(*arrived)
-                del arrived
             while True:
                 try:
-                    sample = scan.step()
+                    sample = shard.scan.step()
                 except MissingBytesError:
-                    scan.add(*queue.take())
+                    queue.receive()
                     continue
                 if sample is None:
                     break
@@ -66,32 +56,19 @@ def stream_samples(
         queue.drop()
 
 
-_Arrived = tuple[int, bytes | bytearray | memoryview, str | None]
-"""Where a range starts, its bytes, and the shard's version."""
-
-
 class _Range(NamedTuple):
     start: int
     stop: int
     future: Future[ObjectData]
 
 
-class _Shard:
+class _Shard(PinnedPiece):
     """A piece some of whose ranges are on their way."""
 
-    def __init__(self, source: ObjectSource, piece: Place, number: int) -> None:
-        self.piece = piece
-        self.number = number
+    def __init__(self, source: ObjectSource, piece: Place, number: int, extensions: Collection[str] | None) -> None:
+        super().__init__(source, piece, number, extensions)
         self.pending: deque[_Range] = deque()
-        self._pinned = PinnedShard(source, piece)
         self._next_start = piece.start
-
-    def scan(self, extensions: Collection[str] | None) -> ShardScan | None:
-        """Begin to look for samples; None while the shard's size is not known."""
-        size_bytes = self._pinned.size_bytes
-        if size_bytes is None:
-            return None
-        return ShardScan(self._pinned.uri, self.piece, size_bytes=size_bytes, extensions=extensions)
 
     def next_bytes(self, range_bytes: int) -> int:
         """The length of the next range to ask for; 0 where there is none, or none yet."""
@@ -100,26 +77,22 @@ class _Shard:
             return 0 if self.pending else range_bytes
         return max(0, min(range_bytes, stop - self._next_start))
 
-    def submit(self, length_bytes: int) -> None:
+    def submit_next(self, length_bytes: int) -> None:
         start, stop = self._next_start, self._next_start + length_bytes
-        self.pending.append(_Range(start, stop, self._pinned.submit(start, stop)))
+        self.pending.append(_Range(start, stop, self.submit(start, stop)))
         self._next_start = stop
 
-    def take(self) -> _Arrived:
-        """Wait for the oldest range; see ``_Arrived``."""
+    def receive_next(self) -> int:
+        """Wait for the oldest range; return its length."""
         start, stop, future = self.pending[0]
-        data = self._pinned.received(future, start, stop)
+        self.receive(future, start, stop)
         self.pending.popleft()
-        return start, data, self._pinned.version
-
-    def ends_inside(self) -> ArchiveError:
-        """What is wrong when a sample needs bytes beyond the piece's end."""
-        return self._pinned.ends_inside(self.piece.stop)
+        return stop - start
 
     def _stop(self) -> int | None:
         if self.piece.stop is not None:
             return self.piece.stop
-        size_bytes = self._pinned.size_bytes
+        size_bytes = self.size_bytes
         if size_bytes is None and self.pending and self.pending[0].future.done():
             first = self.pending[0].future
             if not first.cancelled() and first.exception() is None:
@@ -130,8 +103,15 @@ class _Shard:
 class _Ranges:
     """The ranges that were asked for and not yet looked through, shard by shard."""
 
-    def __init__(self, source: ObjectSource, pieces: Iterator[Place], prefetch_bytes: int) -> None:
+    def __init__(
+        self,
+        source: ObjectSource,
+        pieces: Iterator[Place],
+        extensions: Collection[str] | None,
+        prefetch_bytes: int,
+    ) -> None:
         self._source = source
+        self._extensions = extensions
         self._pieces = enumerate(pieces)
         self._budget_bytes = prefetch_bytes
         self._range_bytes = min(max(prefetch_bytes // _RANGES, _SMALLEST_RANGE_BYTES), _RANGE_BYTES)
@@ -144,16 +124,13 @@ class _Ranges:
         self._fill()
         return self._shards[0] if self._shards else None
 
-    def take(self) -> _Arrived:
+    def receive(self) -> None:
         """Wait for the first shard's next range, and ask for more."""
         first = self._shards[0]
         if not first.pending:
             raise first.ends_inside()
-        length = first.pending[0].stop - first.pending[0].start
-        arrived = first.take()
-        self._pending_bytes -= length
+        self._pending_bytes -= first.receive_next()
         self._fill()
-        return arrived
 
     def end(self) -> None:
         """Leave the first shard behind, which is read to its end."""
@@ -169,7 +146,7 @@ class _Ranges:
             if following is None:
                 return
             number, piece = following
-            self._shards.append(_Shard(self._source, piece, number))
+            self._shards.append(_Shard(self._source, piece, number, self._extensions))
             if not self._submit(self._shards[-1]):
                 return
 
@@ -179,7 +156,7 @@ class _Ranges:
             first = shard is self._shards[0] and not shard.pending
             if not first and self._pending_bytes + length > self._budget_bytes:
                 return False
-            shard.submit(length)
+            shard.submit_next(length)
             self._pending_bytes += length
         return True
 

@@ -9,12 +9,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.util import Finalize
 from typing import ClassVar, Final
 
 from torchbucket.datasets.temporaries.signals import EndingSignals
-from torchbucket.errors import NotFoundError, StoreError
+from torchbucket.errors import StoreError
 from torchbucket.store.protocol import Store
 from torchbucket.store.temporary_names import temporary_key
 
@@ -127,20 +127,11 @@ class LivingTemporaries:
 
     def _remove_each(self, store: Store, keys: deque[str]) -> None:
         while keys:
-            try:
+            # Another thread may have taken the last one; what cannot be removed stays known.
+            with suppress(IndexError, StoreError):
                 key = keys.popleft()
-            except IndexError:
-                return  # another thread has taken it
-            self._remove_if_possible(store, key)
-
-    def _remove_if_possible(self, store: Store, key: str) -> None:
-        try:
-            store.delete(key)
-        except NotFoundError:
-            pass
-        except StoreError:
-            return
-        self._keys.pop(key, None)
+                store.delete(key)
+                self._keys.pop(key, None)
 
 
 class _Process:
