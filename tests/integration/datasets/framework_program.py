@@ -18,7 +18,15 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from torchbucket import ConfigError, IterableDataset, MapDataset, PrefixStream, ShardedSampler, TarDataset
+from torchbucket import (
+    ConfigError,
+    IterableDataset,
+    MapDataset,
+    PrefixStream,
+    ReadAheadBatchSampler,
+    ShardedSampler,
+    TarDataset,
+)
 
 BATCH = 4
 WORLD = 2
@@ -53,11 +61,17 @@ def streams(uri: str) -> dict[str, Callable[[int], DataLoader]]:
         dataset = MapDataset.from_prefix(f"{uri}/objects/", transform=number_of)
         return loader(dataset, workers, sampler=ShardedSampler(dataset))
 
+    def read_ahead(workers: int) -> DataLoader:
+        dataset = MapDataset.from_prefix(f"{uri}/objects/", transform=number_of)
+        batches = ReadAheadBatchSampler(ShardedSampler(dataset), BATCH)
+        return DataLoader(dataset, batch_sampler=batches, num_workers=workers)
+
     return {
         "stream": lambda workers: loader(stream(uri), workers),
         "listed": lambda workers: loader(PrefixStream.from_prefix(f"{uri}/objects/", transform=number_of), workers),
         "tar": lambda workers: loader(shards(uri), workers),
         "map": by_index,
+        "read ahead": read_ahead,
         "spawned stream": lambda workers: loader(
             stream(uri), workers, multiprocessing_context="spawn" if workers else None
         ),
@@ -80,7 +94,7 @@ def with_accelerate(uri: str) -> Iterator[Way]:
 
     undispatched = {"dispatch_batches": False}
     made = streams(uri)
-    for kind, workers in itertools.product(("stream", "listed", "tar", "map"), (0, 2)):
+    for kind, workers in itertools.product(("stream", "listed", "tar", "map", "read ahead"), (0, 2)):
         yield f"default {kind} {workers}", lambda make=made[kind], workers=workers: read(make, workers)
         yield (
             f"undispatched {kind} {workers}",

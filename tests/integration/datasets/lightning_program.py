@@ -20,7 +20,7 @@ import lightning
 import torch
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from torchbucket import IterableDataset, MapDataset, ShardedSampler
+from torchbucket import IterableDataset, MapDataset, ReadAheadBatchSampler, ShardedSampler
 
 
 def number_of(reader) -> torch.Tensor:
@@ -59,6 +59,9 @@ class Data(lightning.LightningDataModule):
             stream = IterableDataset.from_prefix(self.uri, transform=number_of, shuffle=True, even=True)
             return SizedLoader(stream, batch_size=3, num_workers=2)
         dataset = MapDataset.from_prefix(self.uri, transform=number_of)
+        if self.kind == "read_ahead":  # over several ranks Lightning puts a sampler of its own into it
+            batches = ReadAheadBatchSampler(ShardedSampler(dataset), batch_size=3, ahead=4)
+            return StatefulDataLoader(dataset, batch_sampler=batches, num_workers=2)
         return StatefulDataLoader(dataset, batch_size=3, num_workers=2, sampler=ShardedSampler(dataset))
 
 

@@ -14,7 +14,7 @@ from loader_runs import COUNT, HANG_LIMIT_S, fill
 from torchbucket.store import open_store
 
 PROGRAM = Path(__file__).with_name("lightning_program.py")
-KINDS = pytest.mark.parametrize("kind", ["stream", "map"])
+KINDS = pytest.mark.parametrize("kind", ["stream", "map", "read_ahead"])
 
 
 @pytest.fixture
