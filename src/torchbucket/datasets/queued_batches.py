@@ -63,16 +63,19 @@ class _WatchedQueue:
         watching = getattr(index_queue.get, "__self__", None)
         return watching if isinstance(watching, cls) else cls(index_queue)
 
-    def look_at(self, number: int) -> Any:
-        """The item of a number that was not handed out; ``queue.Empty`` where it has not arrived."""
-        while len(self._waiting) <= number - self.handed_out:
-            self._waiting.append(self._arrived(self._get(False)))
-        return self._waiting[number - self.handed_out]
-
-    def announced(self, number: int) -> list[int] | None:
-        """What an item that has not arrived will ask for, as the last one that did says; None where it does not."""
-        place = number - self.handed_out - len(self._waiting)
-        return _next_of_worker(self.last_arrived, place) if self._announced_rightly else None
+    def batch(self, number: int) -> list[Any] | None:
+        """The indices of an item that was not handed out, as far as they are known; None if not, or it is no batch."""
+        place = number - self.handed_out
+        if place >= len(self._waiting) and self._announced_rightly:
+            announced = _next_of_worker(self.last_arrived, place - len(self._waiting))
+            if announced is not None:
+                return announced
+        try:
+            while place >= len(self._waiting):
+                self._waiting.append(self._arrived(self._get(False)))
+        except queue.Empty:
+            return None
+        return _indices(self._waiting[place])
 
     def _arrived(self, item: Any) -> Any:
         # Some other layer may deal out the batches differently: then they are not believed until one comes true.
@@ -173,10 +176,7 @@ class QueuedBatches:
     def next_batch(self) -> list[int] | None:
         """The positions of the next batch that was not told yet, if it waits in the queue or was announced."""
         self._next = max(self._next, self._queue.handed_out)
-        try:
-            batch = self._positions(_indices(self._queue.look_at(self._next)))
-        except queue.Empty:
-            batch = self._positions(self._queue.announced(self._next))
+        batch = self._positions(self._queue.batch(self._next))
         if batch is not None:
             self._next += 1
         return batch

@@ -31,6 +31,7 @@ class BatchReadAhead:
         self._budget = budget
         self._queued = queued
         self._busy = False
+        self._looked = False
         self._begin_anew()
 
     def takes(self, indices: Sequence[int], positions: Sequence[int]) -> bool:
@@ -53,9 +54,11 @@ class BatchReadAhead:
                 self._drop()
             self._positions.extend(positions)
         self._busy = True
+        self._looked = False
         handed_out = 0
         try:
             for _ in positions:
+                self._looked &= bool(self._foreseen)
                 reader = self._reads.next_reader()
                 handed_out += 1
                 yield reader
@@ -77,8 +80,9 @@ class BatchReadAhead:
 
     def _next_position(self) -> int | None:
         while not self._positions:
-            batch = self._queued.next_batch()
+            batch = None if self._looked else self._queued.next_batch()
             if batch is None:
+                self._looked = True  # in vain, and that takes microseconds: once a batch, unless none is foreseen
                 return None
             self._foreseen.append(batch)
             self._positions.extend(batch)

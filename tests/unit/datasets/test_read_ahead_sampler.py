@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from torchbucket import ConfigError, MapDataset, ReadAheadBatchSampler, ShardedSampler
-from torchbucket.datasets.queued_batches import QueuedBatches
+from torchbucket.datasets.queued_batches import AnnouncingBatch, QueuedBatches
 
 BODIES = {f"{number:02}": bytes([number]) * 10 for number in range(40)}
 
@@ -147,11 +147,22 @@ def told(index_queue, count):
     return [index_queue.next_batch() for _ in range(count)]
 
 
-def test_what_waits_in_the_queue_comes_before_what_was_announced():
+def test_what_waits_in_the_queue_announces_too():
     index_queue = FakeQueue([*enumerate(ReadAheadBatchSampler([[0], [1], [2], [3], [4]], ahead=2))][:2])
     queued = QueuedBatches(index_queue, lambda index: index)
     assert index_queue.get() == (0, [0])
-    assert told(queued, 5) == [[1], [2], [3], None, None]  # the last from what the second announces
+    assert told(queued, 2) == [[1], [2]]
+    assert len(index_queue.items) == 1  # as announced, so that there was no need to look
+    assert index_queue.get() == (1, [1])
+    assert told(queued, 2) == [[3], None]
+
+
+def test_what_waits_in_the_queue_is_known_where_too_little_is_announced():
+    batches = [[number] for number in range(6)]
+    index_queue = FakeQueue(enumerate([AnnouncingBatch.of(batches[0], batches[1:2]), *batches[1:4]]))
+    queued = QueuedBatches(index_queue, lambda index: index)
+    index_queue.get()
+    assert told(queued, 4) == [[1], [2], [3], None]
 
 
 def test_announcements_that_come_out_wrong_are_not_believed_until_one_comes_true():
