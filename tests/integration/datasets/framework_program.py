@@ -204,6 +204,10 @@ def with_fabric(uri: str) -> Iterator[Way]:
     fabric = Fabric(accelerator="cpu", devices=WORLD, strategy=DDPStrategy(process_group_backend="gloo"))
     fabric.launch()
     assert fabric.world_size == WORLD
+    yield (
+        "own sampler read ahead 2",
+        lambda: two_epochs(fabric.setup_dataloaders(streams(uri)["read ahead"](2), use_distributed_sampler=False)),
+    )
     for (kind, make), workers in itertools.product(streams(uri).items(), (0, 2)):
         yield (
             f"{kind} {workers}",
