@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import ssl
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -62,9 +63,10 @@ class Torchbucket(Engine):
     def small(self) -> None:
         from torchbucket.store import Read
 
-        futures = [self._small.submit_read(Read(key=f"small/{n}", size_bytes=SMALL_BYTES)) for n in range(SMALL_COUNT)]
-        for future in futures:
-            assert len(future.result().data) == SMALL_BYTES
+        reads = (Read(key=f"small/{n}", size_bytes=SMALL_BYTES) for n in range(SMALL_COUNT))
+        futures = deque(map(self._small.submit_read, reads))
+        while futures:  # Like the others, it lets go of each object: to keep all takes fresh pages for each.
+            assert len(futures.popleft().result().data) == SMALL_BYTES
 
     def large(self, target: memoryview) -> None:
         from torchbucket.store import Read

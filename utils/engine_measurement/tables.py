@@ -19,7 +19,7 @@ def table(runs: list[dict[str, Any]], command: str, host: str) -> str:
         "",
         host,
         "",
-        "Medians; the least and the most in brackets. torchbucket signs, checks and retries, and sums a CRC-32 of what "
+        "Medians; the least and the most in brackets. torchbucket signs, checks and retries, and sums a CRC-64 of what "
         "it writes; pycurl-threads and http.client do none of that. Runs differ by a third on a shared machine.",
         "",
         "| work | engine | HTTP: rate | HTTP: CPU | TLS: rate | TLS: CPU |",
