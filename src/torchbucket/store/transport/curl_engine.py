@@ -60,7 +60,6 @@ class CurlEngine:
         self._free: list[pycurl.Curl] = []
         # Every handle, so that a forked child can keep all of them from being destroyed.
         self._handles: list[pycurl.Curl] = []
-        self._timer_s: float | None = None
         self._rounds = Rounds()
         cap = config.bandwidth_bytes_per_s
         self._bandwidth = Bandwidth(cap) if cap is not None else None
@@ -87,15 +86,17 @@ class CurlEngine:
         self._watched: set[int] = set()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, config.concurrency)
 
     @property
     def timer_s(self) -> float | None:
-        if self._timer_s is None or self._bandwidth is None:
-            return self._timer_s
+        # Asked for, rather than told by a callback, of which each request would make two.
+        due_ms: int = self._multi.timeout()
+        if due_ms < 0:
+            return None
         # libcurl sets itself a time-out, due at once, to go on with a body that it has not read to its end.
-        return max(self._timer_s, time.monotonic() + self._bandwidth.wait_s())
+        pause_s = self._bandwidth.wait_s() if self._bandwidth is not None else 0.0
+        return time.monotonic() + max(pause_s, due_ms / 1000)
 
     @property
     def busy(self) -> int:
@@ -139,7 +140,6 @@ class CurlEngine:
             self._multi.socket_action(descriptor, action)
 
     def fire_timer(self) -> None:
-        self._timer_s = None
         self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
 
     def begin(self, attempt: Attempt, left_s: float) -> None:
@@ -291,9 +291,6 @@ class CurlEngine:
         except (KeyError, OSError, ValueError) as error:
             # libcurl may have closed the socket already; the kernel has forgotten it then.
             _log.debug("socket %d: %r", descriptor, error)
-
-    def _set_timer(self, timeout_ms: int) -> None:
-        self._timer_s = None if timeout_ms < 0 else time.monotonic() + timeout_ms / 1000
 
 
 def _proxy_in_capitals() -> str | None:
