@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from buckettestbed.admin.route import Admin
-from buckettestbed.auth.demand import demand_of_gcs, demand_of_s3
 from buckettestbed.auth.gcs import TOKEN_PATH
+from buckettestbed.auth.required import authenticated_gcs, authenticated_s3
 from buckettestbed.auth.throwaway import TOKEN_LIFETIME_LIMIT_S, ThrowAwayCredentials
 from buckettestbed.faults.rules import FaultError
 from buckettestbed.gcs.service import GcsService
-from buckettestbed.model.directory import DirectoryError, DirectoryHolder, DirectoryInUseError
-from buckettestbed.model.memory import MemoryHolder
+from buckettestbed.model.directory import DirectoryError, DirectoryInUseError, DirectoryStorage
+from buckettestbed.model.memory import MemoryStorage
 from buckettestbed.model.objects import Buckets, InvalidBucketNameError
 from buckettestbed.network.model import NetworkModelError
 from buckettestbed.presets import load_faults, load_network
@@ -177,8 +177,8 @@ def _run(options: argparse.Namespace) -> int:
             folders.callback(credentials.close)
             public = options.public_bucket
             dialects = {
-                _port(s3_listener): demand_of_s3(s3, credentials, buckets=buckets, public_buckets=public),
-                _port(gcs_listener): demand_of_gcs(gcs, credentials, public_buckets=public),
+                _port(s3_listener): authenticated_s3(s3, credentials, buckets=buckets, public_buckets=public),
+                _port(gcs_listener): authenticated_gcs(gcs, credentials, public_buckets=public),
             }
         announced = {
             "s3_endpoint": _endpoint(options, s3_listener),
@@ -231,8 +231,8 @@ def _check_host(host: str, *, allow_remote: bool) -> None:
 def _buckets(options: argparse.Namespace) -> Buckets:
     """Returns the model with the buckets that were there and those asked for."""
     try:
-        holder = MemoryHolder() if options.directory is None else DirectoryHolder(Path(options.directory))
-        buckets = Buckets(holder, opaque_etags=options.opaque_etags)
+        storage = MemoryStorage() if options.directory is None else DirectoryStorage(Path(options.directory))
+        buckets = Buckets(storage, opaque_etags=options.opaque_etags)
     except DirectoryError as error:
         status = DIRECTORY_IN_USE if isinstance(error, DirectoryInUseError) else USAGE
         raise _UsageError(f"--directory {options.directory}: {error}", status) from None

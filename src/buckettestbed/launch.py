@@ -88,7 +88,7 @@ class RunningTestbed:
         self._ask("PUT", "faults", json.dumps(load_faults(faults).to_mapping()).encode())
 
     def faults(self) -> dict[str, Any]:
-        """Returns the seed and the rules, each with how many requests it `matched` and `struck` since it was set."""
+        """Returns the seed and the rules, each with how many requests it `matched` and faults it `injected`."""
         return cast("dict[str, Any]", self._ask("GET", "faults"))
 
     def put_objects(self, bucket: str, objects: Iterable[tuple[str, int]]) -> int:

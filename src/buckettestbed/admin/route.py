@@ -1,4 +1,4 @@
-"""The admin route: what is counted and logged, and what shapes and strikes requests, at run time.
+"""The admin route: what is counted and logged, and the network model and faults, set at run time.
 
 An ASGI application of its own, for a port of loopback: other machines never reach it, whatever they may read and write.
 """
@@ -31,12 +31,12 @@ _Answer = tuple[int, object]
 
 
 class Admin:
-    """Answers requests that are neither counted, logged, shaped nor struck.
+    """Answers requests that are neither counted, logged nor shaped, and have no faults.
 
     - `GET /counts`: the counts, as `Counters.snapshot` has them.
     - `GET`, `PUT /network`: the network model; PUT replaces it by a JSON mapping.
-    - `GET`, `PUT /faults`: the rules, with how many requests each matched and struck; PUT replaces them by JSON, a
-      mapping of seed and rules or a list of rules, and starts their draws and counts again.
+    - `GET`, `PUT /faults`: the rules, with how many requests each matched and how many faults it injected; PUT replaces
+      them by JSON, a mapping of seed and rules or a list of rules, and starts their draws and counts again.
     - `GET /requests?after=0`: the log above a number, as `RequestLog.page` has it.
     - `GET /uploads`: uploads that are open, as `open_uploads` has them.
     - `GET /snapshot`: counts, network, faults, uploads, and the state of the log, at one moment.

@@ -12,7 +12,7 @@ from buckettestbed.gcs.service import GcsService, is_json_api
 from buckettestbed.serving.dialect import Operation
 from buckettestbed.serving.messages import BodyTooLargeError, Request, Response
 
-__all__ = ["TOKEN_PATH", "GcsGate"]
+__all__ = ["TOKEN_PATH", "GcsAuthenticator"]
 
 TOKEN_PATH = "/token"  # noqa: S105 - an address, no secret.
 """Address of the token endpoint, as Google's own. A bucket of this name is reached all the same: the XML API has no
@@ -31,7 +31,7 @@ whoever has it may upload without further authentication."""
 _CHALLENGE = 'Bearer realm="https://accounts.google.com/"'
 
 
-class GcsGate:
+class GcsAuthenticator:
     """Lets requests through that have a valid access token or a signed URL, and those that read a public bucket.
 
     Args:

@@ -26,7 +26,7 @@ from buckettestbed.s3.service import S3Service
 from buckettestbed.serving.dialect import Operation
 from buckettestbed.serving.messages import Request, Response
 
-__all__ = ["S3Gate"]
+__all__ = ["S3Authenticator"]
 
 _SKEW_LIMIT_S = 900
 """*Source*: Amazon S3 API reference, RequestTimeTooSkewed: 15 minutes."""
@@ -39,7 +39,7 @@ _PAYLOADS = re.compile(
 _QUERY_MARKS = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature")
 
 
-class S3Gate:
+class S3Authenticator:
     """Lets signed requests through, and unsigned ones that read a public bucket.
 
     Args:

@@ -1,4 +1,4 @@
-"""Listing pages as a client sees them when a fault strikes: stale, repeated, or left out."""
+"""Listing pages as a client sees them with a fault: stale, repeated, or left out."""
 
 import time
 from collections import deque
@@ -33,7 +33,7 @@ def list_page(
     fault: Fault | None,
     selection: Selection = ALL_NAMES,
 ) -> NamePage:
-    """Returns one page of a bucket's names, as the fault that struck the request has it.
+    """Returns one page of a bucket's names, as the request's fault has it.
 
     Without a fault, or with one that is not a listing's, it is `bucket.list`. With one it costs O(names that begin with
     the prefix).
@@ -44,7 +44,7 @@ def list_page(
         delimiter: text that ends a common prefix; empty for no rolling up.
         after: lists only entries greater than this; empty for all.
         limit: the most entries in the page.
-        fault: what struck the request.
+        fault: the request's, or None.
         selection: which names are looked at.
     """
     kind = None if fault is None else fault.kind

@@ -1,4 +1,4 @@
-"""Which request a fault strikes: the same ones for the same seed and the same sequence of requests."""
+"""Which requests faults are injected into: the same ones for the same seed and the same sequence of requests."""
 
 import fnmatch
 import random
@@ -53,7 +53,7 @@ class FaultSet:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """A fault that strikes one request.
+    """A fault of one request.
 
     `rule` says what happens; `share`, from 0 to below 1, is where a corrupted byte lies when the rule has no place, and
     `mask` what it is XORed with, from 1 to 255.
@@ -87,8 +87,8 @@ class Fault:
 class FaultPlan:
     """Draws faults for requests in the order in which they come. One event loop owns it.
 
-    Every rule counts each request that it matches, whether or not an earlier one strikes it; of those that are due the
-    first strikes. Each rule draws from a sequence of its own, so that one more rule changes no other's draws.
+    Every rule counts each request that it matches, whether or not an earlier one injects its fault; of those that are
+    due the first does. Each rule draws from a sequence of its own, so that one more rule changes no other's draws.
     """
 
     def __init__(self, faults: FaultSet) -> None:
@@ -102,7 +102,7 @@ class FaultPlan:
     def draw(
         self, *, dialect: str, operation: str, method: str, bucket: str, name: str, continues: bool = False
     ) -> Fault | None:
-        """Returns the fault that strikes the request, or None.
+        """Returns the fault to inject into the request, or None.
 
         Args:
             dialect: `s3` or `gcs`.
@@ -112,19 +112,19 @@ class FaultPlan:
             name: the key, or a listing's prefix.
             continues: whether a listing is asked for a page after its first.
         """
-        striking: _Track | None = None
+        injecting: _Track | None = None
         for track in self._tracks:
-            if track.matches(dialect, operation, method, bucket, name, continues) and track.due() and striking is None:
-                striking = track
-        if striking is None:
+            if track.matches(dialect, operation, method, bucket, name, continues) and track.due() and injecting is None:
+                injecting = track
+        if injecting is None:
             return None
-        striking.struck += 1
-        return Fault(rule=striking.rule, share=self._places.random(), mask=self._places.randint(1, 255))
+        injecting.injected += 1
+        return Fault(rule=injecting.rule, share=self._places.random(), mask=self._places.randint(1, 255))
 
     def snapshot(self) -> dict[str, object]:
-        """Returns the seed and the rules, each with how many requests it `matched` and `struck` so far."""
+        """Returns the seed and the rules, each with how many requests it `matched` and faults it `injected`."""
         rules = [
-            {**track.rule.to_mapping(), "matched": track.matched, "struck": track.struck} for track in self._tracks
+            {**track.rule.to_mapping(), "matched": track.matched, "injected": track.injected} for track in self._tracks
         ]
         return {"seed": self.faults.seed, "rules": rules}
 
@@ -132,12 +132,12 @@ class FaultPlan:
 class _Track:
     """One rule at work."""
 
-    __slots__ = ("_bucket", "_key", "_methods", "_operations", "_random", "matched", "rule", "struck")
+    __slots__ = ("_bucket", "_key", "_methods", "_operations", "_random", "injected", "matched", "rule")
 
     def __init__(self, rule: FaultRule, draws: random.Random) -> None:
         self.rule = rule
         self.matched = 0
-        self.struck = 0
+        self.injected = 0
         self._operations = rule.concerned_operations
         self._methods = rule.concerned_methods
         self._bucket, self._key = (
@@ -157,7 +157,7 @@ class _Track:
         )
 
     def due(self) -> bool:
-        """Counts a request that matches; returns whether the rule would strike it."""
+        """Counts a request that matches; returns whether the rule would inject its fault."""
         rule = self.rule
         self.matched += 1
         number = self.matched - rule.after
@@ -167,5 +167,5 @@ class _Track:
             and number >= 1
             and (rule.nth is None or number == rule.nth)
             and (rule.every is None or number % rule.every == 0)
-            and (rule.times is None or self.struck < rule.times)
+            and (rule.times is None or self.injected < rule.times)
         )

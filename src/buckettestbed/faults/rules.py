@@ -1,4 +1,4 @@
-"""One rule of faults: which requests it concerns, when it strikes, and what happens then."""
+"""One rule of faults: which requests it concerns, when it injects a fault, and which."""
 
 import math
 import re
@@ -70,7 +70,7 @@ _WHAT = ("status", "code", "message", "retry_after_s", "after_bytes", "after_fra
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FaultRule:
-    """A rule: the requests that it matches, when it strikes among them, and what happens to those it strikes.
+    """A rule: the requests that it matches, into which of them it injects a fault, and what the fault is.
 
     - `error`: the request has no effect; the provider's own error document answers it, with `status` and, where given,
       `code`, `message` and `retry_after_s`.
@@ -90,7 +90,7 @@ class FaultRule:
     - `reset_upload`: TCP RST after `after_bytes` of the request's body, by default at its first piece; no effect.
 
     A *place* is `after_bytes` or `after_fraction` of the answer's body; one at or beyond the end means the last byte,
-    so that a struck body is never whole. An empty body has no place: it is struck at its headers.
+    so that a body with a fault is never whole. An empty body has no place: its fault comes at the headers.
 
     Args:
         kind: what happens.
@@ -100,10 +100,10 @@ class FaultRule:
         dialect: `s3` or `gcs`; None for both.
         bucket: pattern of the bucket's name: `*` is any text, `/` included, `?` one character, `[ab]` one of these.
         key: pattern of the key, or of a listing's prefix.
-        nth: strikes the nth matching request only, counted from 1 after those that `after` leaves alone.
-        every: strikes each `every`-th of these.
-        probability: strikes each of these with this probability, drawn from the seed.
-        times: strikes at most so many.
+        nth: the nth matching request only, counted from 1 after those that `after` leaves alone.
+        every: each `every`-th of these.
+        probability: each of these with this probability, drawn from the seed.
+        times: at most so many.
         after: leaves the first so many matching requests alone.
         status: of the answer, 400 to 599.
         code: the provider's word for the error; None for its usual one.
@@ -225,7 +225,7 @@ class FaultRule:
             )
         for name in ("every", "probability", "times"):
             if self.nth is not None and getattr(self, name) is not None:
-                raise FaultError(f"{name} is {getattr(self, name)!r} beside nth {self.nth}, which strikes just once")
+                raise FaultError(f"{name} is {getattr(self, name)!r} beside nth {self.nth}, which is just one request")
         if self.every is not None and self.probability is not None:
             raise FaultError(f"every is {self.every} and probability {self.probability}; expected one of them")
 

@@ -29,7 +29,7 @@ from buckettestbed.model.digests import combine_crcs
 from buckettestbed.model.hashing import ArrivingBytes
 from buckettestbed.model.objects import Attributes, StoredObject
 
-__all__ = ["DirectoryError", "DirectoryHolder", "DirectoryInUseError", "FileContent"]
+__all__ = ["DirectoryError", "DirectoryInUseError", "DirectoryStorage", "FileContent"]
 
 _OWNER = ".buckettestbed"
 _OWNED = {"format": "buckettestbed directory", "version": 4}
@@ -148,7 +148,7 @@ class FileIncoming:
         self._path.unlink(missing_ok=True)
 
 
-class DirectoryHolder:
+class DirectoryStorage:
     """Keeps objects in a directory that is this testbed's alone until `close`, or until the process ends.
 
     Args:
@@ -267,7 +267,7 @@ class DirectoryHolder:
     def publish(self, bucket: str, found: StoredObject) -> None:
         """Adds the record to the body's file and renames it to its place."""
         content = found.content
-        assert isinstance(content, FileContent), "a directory holder publishes only what it received"
+        assert isinstance(content, FileContent), "a directory storage publishes only what it received"
         content.append(_record_bytes(found))
         final = self._path(bucket, found.key)
         try:

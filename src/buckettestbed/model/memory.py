@@ -1,4 +1,4 @@
-"""Objects held in memory: the default, and the faster holder."""
+"""Objects held in memory: the default, and the faster storage."""
 
 import sys
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from buckettestbed.model.digests import combine_crcs, digests_of
 from buckettestbed.model.hashing import ArrivingBytes
 from buckettestbed.model.objects import StoredObject
 
-__all__ = ["MemoryContent", "MemoryHolder", "MemoryIncoming"]
+__all__ = ["MemoryContent", "MemoryIncoming", "MemoryStorage"]
 
 
 class MemoryContent:
@@ -71,7 +71,7 @@ class MemoryIncoming:
         self._arriving = ArrivingBytes((), keep=False)
 
 
-class MemoryHolder:
+class MemoryStorage:
     """Keeps everything in this process, and nothing after it."""
 
     def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
@@ -92,7 +92,7 @@ class MemoryHolder:
         """Returns the contents' segments as one content, without copying."""
         segments: list[bytes] = []
         for content in contents:
-            assert isinstance(content, MemoryContent), "a memory holder joins only what it received"
+            assert isinstance(content, MemoryContent), "a memory storage joins only what it received"
             segments.extend(content.segments)
         crc32c = combine_crcs("crc32c", ((content.crc32c, content.size_bytes) for content in contents))
         return MemoryContent(segments, crc32c=crc32c)

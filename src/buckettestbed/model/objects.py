@@ -24,12 +24,12 @@ __all__ = [
     "BucketNotEmptyError",
     "Buckets",
     "Check",
-    "Holder",
     "InvalidBucketNameError",
     "ModelError",
     "ObjectChangedError",
     "Part",
     "Session",
+    "Storage",
     "StoredObject",
     "Upload",
     "UploadMissingError",
@@ -199,7 +199,7 @@ class Bucket:
         return upload
 
 
-class Holder(Protocol):
+class Storage(Protocol):
     """Where bytes are kept: in memory, or in a directory. Knows nothing of listing, uploads or protocols."""
 
     def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
@@ -231,18 +231,18 @@ class Buckets:
     """All buckets of one testbed. Not thread-safe: one event loop owns it.
 
     Args:
-        holder: where bytes are kept.
+        storage: where bytes are kept.
         opaque_etags: whether what is written has ETags that tell nothing of its bytes, as S3 has them for objects under
             a KMS key. MD5 takes about 1.8 processor seconds a GiB; it is not computed then.
     """
 
-    def __init__(self, holder: Holder, *, opaque_etags: bool = False) -> None:
-        self.holder = holder
+    def __init__(self, storage: Storage, *, opaque_etags: bool = False) -> None:
+        self.storage = storage
         self.encryption = "aws:kms" if opaque_etags else "AES256"
         self._digests = ("crc32c",) if opaque_etags else ("crc32c", "md5")
         self._buckets: dict[str, Bucket] = {}
         self._generation = 0
-        for name, created_s, location, objects in holder.load():
+        for name, created_s, location, objects in storage.load():
             by_key = {found.key: found for found in objects}
             self._generation = max([self._generation, *(found.generation for found in by_key.values())])
             self._buckets[name] = Bucket(
@@ -274,7 +274,7 @@ class Buckets:
             raise InvalidBucketNameError(name)
         if name in self._buckets:
             raise BucketExistsError(name)
-        self.holder.create_bucket(name, location)
+        self.storage.create_bucket(name, location)
         bucket = self._buckets[name] = Bucket(name=name, created_s=time.time(), location=location)
         return bucket
 
@@ -288,12 +288,12 @@ class Buckets:
         for session in bucket.sessions.values():
             session.discard()
         bucket.sessions.clear()
-        self.holder.delete_bucket(name)
+        self.storage.delete_bucket(name)
         del self._buckets[name]
 
     def receive(self, *algorithms: str) -> Incoming:
         """Starts to take a body in, of which these digests are wanted beside those that all objects have."""
-        return self.holder.receive({*self._digests, *algorithms})
+        return self.storage.receive({*self._digests, *algorithms})
 
     def etag(self, received: Received) -> str:
         """Returns the ETag of what arrived."""
@@ -333,7 +333,7 @@ class Buckets:
                 attributes=attributes,
                 part_sizes_bytes=part_sizes_bytes,
             )
-            self.holder.publish(bucket.name, found)
+            self.storage.publish(bucket.name, found)
         except BaseException:
             content.release()
             raise
@@ -352,9 +352,9 @@ class Buckets:
         """Publishes the same bytes and generation with other attributes, its metageneration one greater.
 
         Raises what `check` raises, or ObjectChangedError where `found` is no longer the current object. The bytes are
-        copied where the holder keeps files.
+        copied where the storage keeps files.
         """
-        content = await self.holder.join([found.content])
+        content = await self.storage.join([found.content])
         try:
             current = bucket.objects.get(found.key)
             if check is not None:
@@ -369,7 +369,7 @@ class Buckets:
                 metageneration=found.metageneration + 1,
                 prepared=None,
             )
-            self.holder.publish(bucket.name, updated)
+            self.storage.publish(bucket.name, updated)
         except BaseException:
             if content is not found.content:
                 content.release()
@@ -384,7 +384,7 @@ class Buckets:
             check(current)
         if current is None:
             return False
-        self.holder.remove(bucket.name, key)
+        self.storage.remove(bucket.name, key)
         del bucket.objects[key]
         bucket.names.discard(key)
         return True
@@ -430,7 +430,7 @@ class Buckets:
         """
         if check is not None:  # Before the bytes are joined, to refuse early; and again when it is published.
             check(bucket.objects.get(upload.key))
-        content = await self.holder.join([part.content for part in parts])
+        content = await self.storage.join([part.content for part in parts])
         if bucket.uploads.get(upload.id) is not upload:
             content.release()
             raise UploadMissingError(upload.id)

@@ -26,7 +26,7 @@ class ReceivedBody:
 
 
 async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) -> ReceivedBody:
-    """Reads the request's body into the holder.
+    """Reads the request's body into the storage.
 
     Args:
         call: the request.

@@ -114,7 +114,7 @@ async def _copied_content(call: Call, source: StoredObject) -> tuple[Content, st
     if algorithm not in ALGORITHMS:
         raise S3Error("InvalidRequest", f"Checksum algorithm {algorithm} is not one of {', '.join(ALGORITHMS)}.")
     if algorithm in known and "-" not in source.etag and source.encryption == call.buckets.encryption:
-        return await call.buckets.holder.join([source.content]), source.etag, known
+        return await call.buckets.storage.join([source.content]), source.etag, known
     incoming = call.buckets.receive(algorithm)  # A copy is one part, so its ETag is the MD5 of the whole.
     try:
         for piece in pieces(source.content, 0, source.size_bytes):

@@ -1,4 +1,4 @@
-"""The ASGI application: requests to a dialect, counted, logged, shaped by the network model, struck by faults."""
+"""The ASGI application: requests to a dialect, counted, logged, shaped by the network model, with faults injected."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, MutableMapping
@@ -103,11 +103,11 @@ class Application:
         self._faults = FaultPlan(faults) if faults.rules else None
 
     def close(self) -> None:
-        """Frees the timer and ends use of the holder."""
+        """Frees the timer and ends use of the storage."""
         if self._deadlines is not None:
             self._deadlines.close()
             self._deadlines = None
-        self.buckets.holder.close()
+        self.buckets.storage.close()
 
     def plain_get(
         self, dialect: Dialect, target: bytes, headers: list[tuple[bytes, bytes]], scope: Scope
@@ -153,7 +153,7 @@ class Application:
         )
 
     def draw(self, dialect: Dialect, operation: Operation, method: str, *, continuing: bool) -> Fault | None:
-        """Returns what strikes a request, and counts it."""
+        """Returns the fault to inject into a request, or None, and counts it."""
         if self._faults is None:
             return None
         fault = self._faults.draw(

@@ -16,7 +16,7 @@ from functools import partial
 import uvicorn
 from uvicorn.server import ServerState
 
-from buckettestbed.model.memory import MemoryContent, MemoryHolder
+from buckettestbed.model.memory import MemoryContent, MemoryStorage
 from buckettestbed.model.objects import Buckets
 from buckettestbed.network.model import NetworkModel
 from buckettestbed.operations.routes import UNKNOWN
@@ -59,7 +59,7 @@ async def round_trip_s(context: ssl.SSLContext | None = None) -> float:
         body=ContentSlice(content=content, start=0, stop=1),
     )
     application = Application(
-        Buckets(MemoryHolder()), dialects={0: _OneAnswer(plain)}, network=NetworkModel(first_byte_s=_LATENCY_S)
+        Buckets(MemoryStorage()), dialects={0: _OneAnswer(plain)}, network=NetworkModel(first_byte_s=_LATENCY_S)
     )
     application.set_network(application.network_model)
     config = uvicorn.Config(application, http=TestbedProtocol, ws="none", log_config=None, access_log=False)

@@ -13,11 +13,11 @@ from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.serving.connection import Connection
 from buckettestbed.serving.counters import Counters
 from buckettestbed.serving.dialect import Dialect, Operation
+from buckettestbed.serving.fault_injection import answer_without_effect, before_first_byte, cut
 from buckettestbed.serving.log import LogEntry, Outcome, RequestLog
 from buckettestbed.serving.messages import Body, CutError, DisconnectedError, Request, Response, parse_query
 from buckettestbed.serving.receiving import AsgiReceive, BodyReceiver, body_length_bytes, drain
 from buckettestbed.serving.sending import AsgiSend, Outgoing
-from buckettestbed.serving.striking import answer_without_effect, before_first_byte, cut
 
 __all__ = ["CONNECTION", "FAULT", "Exchange"]
 
@@ -50,7 +50,7 @@ class Served(Protocol):
         """Returns a request id that no other request has."""
 
     def draw(self, dialect: Dialect, operation: Operation, method: str, *, continuing: bool) -> Fault | None:
-        """Returns what strikes a request, and counts it."""
+        """Returns the fault to inject into a request, or None, and counts it."""
 
     def admitted(self, operation: Operation, *, writes: bool) -> bool:
         """Returns whether the network model's request rates let the request through, and counts it if so."""
@@ -140,7 +140,7 @@ class Exchange:
             await outgoing.deliver(closes=closes, network=network, fault=request.fault)
 
     def _identify(self, request: Request) -> Operation:
-        """Returns what a request asks for, having decoded its query and drawn what strikes it."""
+        """Returns what a request asks for, having decoded its query and drawn its fault."""
         try:
             request.query = parse_query(request.raw_query)
         except ValueError:
@@ -180,9 +180,9 @@ class Exchange:
         """Returns the answer: an injected error, a refusal by the network model's rates, or the dialect's."""
         if operation is _MALFORMED:
             return self._dialect.error(request, status=400, message="The query is not percent-encoded UTF-8.")
-        struck = answer_without_effect(self._dialect, request)
-        if struck is not None:
-            return struck
+        injected = answer_without_effect(self._dialect, request)
+        if injected is not None:
+            return injected
         if not self._served.admitted(operation, writes=request.method not in ("GET", "HEAD")):
             return self._dialect.error(request, status=self._dialect.throttled_status)
         return await self._dialect.answer(request, operation)

@@ -1,4 +1,4 @@
-"""The log of requests: what each asked for, what it got, when, over which connection, and what struck it."""
+"""The log of requests: what each asked for, what it got, when, over which connection, and which fault was injected."""
 
 import re
 import time
@@ -43,7 +43,7 @@ class LoggedRequest:
         first_byte_s: seconds from then until the answer began to leave; None where it did not.
         end_s: seconds from then until the request was over.
         connection: number of the client's connection, from 1 over the testbed.
-        fault: kind of what struck it, or None.
+        fault: kind of the fault that was injected, or None.
         outcome: `whole`, `cut` by a fault or a loss on the server's side, or `gone`: the client left before the end.
     """
 

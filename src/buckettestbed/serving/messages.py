@@ -94,7 +94,7 @@ class Request:
     decoded; `scheme` is `http` or `https`.
 
     Where credentials are required, `may_write` says whether the sender's permit changes, and `chunk_signatures` checks
-    a body that is signed in chunks. `fault` is what strikes the request, if anything does: a dialect honours those of
+    a body that is signed in chunks. `fault` is what is injected, if anything is: a dialect honours those of
     listings by `faults.listing.list_page`, the server all others.
     """
 

@@ -1,4 +1,4 @@
-"""One answer on its way to its client through ASGI: shaped by the network model, struck by a fault."""
+"""One answer on its way to its client through ASGI: shaped by the network model, with a fault injected."""
 
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -11,10 +11,10 @@ from buckettestbed.model.contents import Reader
 from buckettestbed.network.shaping import Network, Transfer
 from buckettestbed.serving.connection import Connection
 from buckettestbed.serving.counters import Counters
+from buckettestbed.serving.fault_injection import corrupted, inject_inside_body, place_inside_body
 from buckettestbed.serving.log import LogEntry
 from buckettestbed.serving.messages import TLS_WRITE_BYTES, DisconnectedError, Response
 from buckettestbed.serving.receiving import AsgiReceive
-from buckettestbed.serving.striking import corrupted, place_inside_body, strike_inside_body
 
 __all__ = ["AsgiSend", "Outgoing"]
 
@@ -64,7 +64,7 @@ class Outgoing:
         Args:
             closes: whether the connection ends after it.
             network: the model that shapes it, or None.
-            fault: what strikes it, or None.
+            fault: what is injected into it, or None.
         """
         response = self._response
         headers = response.headers
@@ -83,7 +83,7 @@ class Outgoing:
                 await self._send_body(size_bytes, transfer, fault)
         else:
             if fault is not None and place_inside_body(fault, 0) is not None:
-                await strike_inside_body(fault, self._receive)
+                await inject_inside_body(fault, self._receive)
             await self._send({"type": "http.response.body", "body": b""})
         if self._connection.lost:
             raise DisconnectedError
@@ -96,7 +96,7 @@ class Outgoing:
         sent_bytes = 0
         while sent_bytes < size_bytes:
             if fault is not None and sent_bytes == place:
-                await strike_inside_body(fault, self._receive)
+                await inject_inside_body(fault, self._receive)
             stop = min(size_bytes, sent_bytes + self._piece_bytes(transfer, drip))
             if place is not None and sent_bytes < place:
                 stop = min(stop, place)

@@ -47,7 +47,7 @@ class Place:
         self.testbed.set_faults([{"bucket": "data", **rule} for rule in rules])
 
     def struck(self) -> int:
-        return sum(rule["struck"] for rule in self.testbed.faults()["rules"])
+        return sum(rule["injected"] for rule in self.testbed.faults()["rules"])
 
     def left(self) -> list[str]:
         self.testbed.set_faults([])

@@ -122,7 +122,7 @@ class Blow:
             self.error = error
         (shown,) = testbed.faults()["rules"]
         testbed.set_faults("none")
-        assert shown["struck"] == 1, shown
+        assert shown["injected"] == 1, shown
         self.tries = shown["matched"]
         self.requests = testbed.requests()
 
@@ -249,7 +249,7 @@ def test_a_fault_that_stays_is_told_after_the_clients_tries(
         client.load(key)
     (shown,) = testbed.faults()["rules"]
     testbed.set_faults("none")
-    assert (shown["matched"], shown["struck"]) == (tries, tries)
+    assert (shown["matched"], shown["injected"]) == (tries, tries)
 
 
 @pytest.mark.nightly

@@ -122,7 +122,7 @@ def test_a_request_is_drawn_for_once_whichever_way_it_is_answered(served: Runnin
             answer.read()
     assert statuses == [200, 200, 503] * 4
     (rule,) = served.faults()["rules"]
-    assert (rule["matched"], rule["struck"]) == (12, 4)
+    assert (rule["matched"], rule["injected"]) == (12, 4)
     counts = served.counts()
     assert (counts["requests"], counts["faults"], counts["errors"]) == ({"get_object": 12}, {"error": 4}, {"503": 4})
 

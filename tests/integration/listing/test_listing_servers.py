@@ -125,7 +125,7 @@ def test_a_request_that_fails_is_made_again(store, testbed, kind):
         rule["status"] = 503
     testbed.set_faults({"seed": 1, "rules": [rule]})
     assert list(list_objects(store, "faults/").keys) == keys
-    assert testbed.faults()["rules"][0]["struck"] > 0
+    assert testbed.faults()["rules"][0]["injected"] > 0
 
 
 @pytest.mark.parametrize("kind", ["repeat_page", "skip_page"])

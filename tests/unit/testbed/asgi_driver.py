@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 from buckettestbed.admin.route import Admin
 from buckettestbed.faults.plan import FaultSet
 from buckettestbed.gcs.service import GcsService
-from buckettestbed.model.memory import MemoryHolder
-from buckettestbed.model.objects import Buckets, Holder
+from buckettestbed.model.memory import MemoryStorage
+from buckettestbed.model.objects import Buckets, Storage
 from buckettestbed.network.model import NetworkModel
 from buckettestbed.s3.service import S3Service
 from buckettestbed.serving.application import Application
@@ -71,13 +71,13 @@ class Driver:
 
     def __init__(
         self,
-        holder: Holder | None = None,
+        storage: Storage | None = None,
         *,
         faults: object = (),
         log_requests: int = 0,
         opaque_etags: bool = False,
     ) -> None:
-        self.buckets = Buckets(holder or MemoryHolder(), opaque_etags=opaque_etags)
+        self.buckets = Buckets(storage or MemoryStorage(), opaque_etags=opaque_etags)
         if self.buckets.find("data") is None:
             self.buckets.create_bucket("data")
         dialects: dict[int, Dialect] = {

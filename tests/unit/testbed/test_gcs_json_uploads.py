@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from buckettestbed.gcs.json.errors import JsonError
 from buckettestbed.gcs.json.related import RelatedParser, boundary_of
-from buckettestbed.model.directory import DirectoryHolder
+from buckettestbed.model.directory import DirectoryStorage
 
 BODY = random.Random(1).randbytes(2 * UNIT + 12345)
 WRONG_CRC32C = "AAAAAA=="
@@ -29,10 +29,10 @@ def crc32c(body: bytes) -> str:
 
 @pytest.fixture(params=["memory", "directory"])
 def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JsonDriver]:
-    holder = DirectoryHolder(tmp_path_factory.mktemp("objects")) if request.param == "directory" else None
-    driver = JsonDriver(holder)
+    storage = DirectoryStorage(tmp_path_factory.mktemp("objects")) if request.param == "directory" else None
+    driver = JsonDriver(storage)
     yield driver
-    driver.buckets.holder.close()
+    driver.buckets.storage.close()
 
 
 def test_media_uploads_verify_their_hash(driver: JsonDriver) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from asgi_driver import GCS_PORT, Driver
 
-from buckettestbed.model.directory import DirectoryHolder
+from buckettestbed.model.directory import DirectoryStorage
 
 BODY = b"the same bytes"
 MD5 = hashlib.md5(BODY).digest()
@@ -104,10 +104,10 @@ def test_copies_are_opaque_too_and_one_part(driver: Driver) -> None:
 
 
 def test_an_object_stays_what_it_was_written_as(tmp_path: Path) -> None:
-    opaque = Driver(DirectoryHolder(tmp_path), opaque_etags=True)
+    opaque = Driver(DirectoryStorage(tmp_path), opaque_etags=True)
     etag = opaque.put("opaque", BODY).headers["etag"]
-    opaque.buckets.holder.close()
-    plain = Driver(DirectoryHolder(tmp_path))
+    opaque.buckets.storage.close()
+    plain = Driver(DirectoryStorage(tmp_path))
     headers = plain.ask("HEAD", "/data/opaque").headers
     assert (headers["etag"], headers[ENCRYPTION]) == (etag, "aws:kms")
     plain.put("plain", BODY)

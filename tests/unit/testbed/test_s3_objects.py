@@ -16,7 +16,7 @@ from awscrt import checksums
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buckettestbed.model.directory import DirectoryHolder
+from buckettestbed.model.directory import DirectoryStorage
 from buckettestbed.model.memory import MemoryContent, MemoryIncoming
 from buckettestbed.model.objects import Attributes, Buckets
 
@@ -194,7 +194,7 @@ class OvertakenIncoming(MemoryIncoming):
 def test_a_condition_holds_at_the_end_of_an_upload_not_only_at_its_start(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver.buckets.holder, "receive", lambda algorithms: OvertakenIncoming(driver.buckets))
+    monkeypatch.setattr(driver.buckets.storage, "receive", lambda algorithms: OvertakenIncoming(driver.buckets))
     answer = driver.ask("PUT", "/data/key", headers={"if-none-match": "*"}, body=b"too late")
     assert answer.status == 412
     assert driver.ask("GET", "/data/key").body == b"other"
@@ -437,15 +437,15 @@ def test_a_copy_of_the_only_version_there_is(driver: Driver) -> None:
 
 
 def test_buckets_have_the_region_they_were_made_in(tmp_path: Path) -> None:
-    driver = Driver(DirectoryHolder(tmp_path))
+    driver = Driver(DirectoryStorage(tmp_path))
     document = "<CreateBucketConfiguration><LocationConstraint>{}</LocationConstraint></CreateBucketConfiguration>"
     for name, asked in [("ours", "eu-central-1"), ("old", "EU")]:
         assert driver.ask("PUT", f"/{name}", body=document.format(asked).encode()).status == 200
     wrong = driver.ask("PUT", "/wrong", body=document.format("moon").encode())
     assert wrong.code == "InvalidLocationConstraint"
     driver.application.close()
-    driver.buckets.holder.close()
-    again = Driver(DirectoryHolder(tmp_path))
+    driver.buckets.storage.close()
+    again = Driver(DirectoryStorage(tmp_path))
     for name, region, constraint in [("ours", "eu-central-1", "eu-central-1"), ("data", "us-east-1", None)]:
         assert again.ask("HEAD", f"/{name}").headers["x-amz-bucket-region"] == region
         assert again.ask("GET", f"/{name}", "location").xml.text == constraint

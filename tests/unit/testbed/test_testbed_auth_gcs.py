@@ -19,10 +19,10 @@ from google.cloud.storage._signing import generate_signed_url_v2, generate_signe
 from google.oauth2 import service_account
 
 from buckettestbed.auth.credentials import EXPIRED, OWNER, VIEWER
-from buckettestbed.auth.demand import demand_of_gcs
+from buckettestbed.auth.required import authenticated_gcs
 from buckettestbed.auth.throwaway import ThrowAwayCredentials
 from buckettestbed.gcs.service import GcsService
-from buckettestbed.model.memory import MemoryHolder
+from buckettestbed.model.memory import MemoryStorage
 from buckettestbed.model.objects import Buckets
 from buckettestbed.serving.messages import Body, Request, Response, parse_query
 
@@ -39,11 +39,11 @@ class Bank:
     def __init__(self, made: ThrowAwayCredentials) -> None:
         self.now_s = datetime.now(UTC).timestamp()
         self.made = made
-        buckets = Buckets(MemoryHolder())
+        buckets = Buckets(MemoryStorage())
         for name in ("private", "open"):
             buckets.create_bucket(name)
         service = GcsService(buckets, base_hosts=("localhost",))
-        self.dialect = demand_of_gcs(service, made, public_buckets=["open"], now=lambda: self.now_s)
+        self.dialect = authenticated_gcs(service, made, public_buckets=["open"], now=lambda: self.now_s)
 
     def ask(
         self, method: str, target: str, *, headers: Mapping[str, str] | None = None, body: bytes = b""

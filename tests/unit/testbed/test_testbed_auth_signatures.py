@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buckettestbed.auth.credentials import AccessKey
-from buckettestbed.auth.s3 import S3Gate
-from buckettestbed.model.memory import MemoryHolder
+from buckettestbed.auth.s3 import S3Authenticator
+from buckettestbed.model.memory import MemoryStorage
 from buckettestbed.model.objects import Buckets
 from buckettestbed.s3.aws_chunked import AwsChunkedDecoder
 from buckettestbed.s3.errors import S3Error
@@ -63,11 +63,13 @@ class Judge:
     now_s: float = EXAMPLE_TIME_S
 
     def __post_init__(self) -> None:
-        self.service = S3Service(Buckets(MemoryHolder()), base_hosts=("s3.amazonaws.com", "localhost"))
-        self.gate = S3Gate(self.service, keys=[self.key], region=lambda bucket: "us-east-1", now=lambda: self.now_s)
+        self.service = S3Service(Buckets(MemoryStorage()), base_hosts=("s3.amazonaws.com", "localhost"))
+        self.authenticator = S3Authenticator(
+            self.service, keys=[self.key], region=lambda bucket: "us-east-1", now=lambda: self.now_s
+        )
 
     def refusal(self, asked: Request) -> Response | None:
-        return asyncio.run(self.gate.answer(asked, self.service.identify(asked)))
+        return asyncio.run(self.authenticator.answer(asked, self.service.identify(asked)))
 
     def code(self, asked: Request) -> str | None:
         """Returns the code of the refusal, None where the request was let through."""

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buckettestbed.model.contents import ContentGoneError, pieces
-from buckettestbed.model.directory import DirectoryError, DirectoryHolder
-from buckettestbed.model.memory import MemoryContent, MemoryHolder
-from buckettestbed.model.objects import Attributes, Buckets, Holder
+from buckettestbed.model.directory import DirectoryError, DirectoryStorage
+from buckettestbed.model.memory import MemoryContent, MemoryStorage
+from buckettestbed.model.objects import Attributes, Buckets, Storage
 
 
 @pytest.fixture(params=["memory", "directory"])
-def holder(request: pytest.FixtureRequest, tmp_path: Path) -> Holder:
-    return MemoryHolder() if request.param == "memory" else DirectoryHolder(tmp_path)
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    return MemoryStorage() if request.param == "memory" else DirectoryStorage(tmp_path)
 
 
 @given(
@@ -41,11 +41,11 @@ def test_segments_read_as_one(segments: list[bytes], start: int, length: int, pi
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, (1 << 20) + 1])
-def test_a_body_comes_back_with_its_digests(holder: Holder, size: int) -> None:
+def test_a_body_comes_back_with_its_digests(storage: Storage, size: int) -> None:
     body = os.urandom(size)
 
     async def receive() -> tuple[bytes, dict[str, bytes]]:
-        incoming = holder.receive(["md5", "crc32c", "sha256"])
+        incoming = storage.receive(["md5", "crc32c", "sha256"])
         for start in range(0, size, 100_000):
             incoming.write(body[start : start + 100_000])
         received = await incoming.finish()
@@ -67,7 +67,7 @@ def files(folder: Path) -> list[str]:
 
 
 def test_a_refused_upload_leaves_no_file(tmp_path: Path) -> None:
-    driver = Driver(DirectoryHolder(tmp_path))
+    driver = Driver(DirectoryStorage(tmp_path))
     wrong = {"content-md5": base64.b64encode(bytes(16)).decode()}
     assert driver.ask("PUT", "/data/key", headers=wrong, body=b"x").code == "BadDigest"
     assert driver.ask("PUT", "/data/key", headers={"content-length": "5"}, body=b"x").code == "IncompleteBody"
@@ -80,7 +80,7 @@ def test_a_refused_upload_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_a_completed_upload_leaves_one_file(tmp_path: Path) -> None:
-    driver = Driver(DirectoryHolder(tmp_path))
+    driver = Driver(DirectoryStorage(tmp_path))
     upload = driver.ask("POST", "/data/key", "uploads").xml.findtext("UploadId")
     etag = driver.ask("PUT", "/data/key", f"uploadId={upload}&partNumber=1", body=b"x").headers["etag"]
     body = (
@@ -93,17 +93,17 @@ def test_a_completed_upload_leaves_one_file(tmp_path: Path) -> None:
 
 
 def test_no_key_leaves_the_directory(tmp_path: Path) -> None:
-    driver = Driver(DirectoryHolder(tmp_path / "inside"))
+    driver = Driver(DirectoryStorage(tmp_path / "inside"))
     for key in ("../../escape", "/etc/passwd", "..", ".", "a/../../../../b"):
         driver.put(key, key.encode())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["inside"]
-    driver.buckets.holder.close()
-    again = Buckets(DirectoryHolder(tmp_path / "inside"))
+    driver.buckets.storage.close()
+    again = Buckets(DirectoryStorage(tmp_path / "inside"))
     assert sorted(again.bucket("data").objects) == sorted(("../../escape", "/etc/passwd", "..", ".", "a/../../../../b"))
 
 
 def test_a_record_larger_than_the_first_look_is_read(tmp_path: Path) -> None:
-    buckets = Buckets(DirectoryHolder(tmp_path))
+    buckets = Buckets(DirectoryStorage(tmp_path))
     bucket = buckets.create_bucket("data")
 
     async def put() -> None:
@@ -114,23 +114,23 @@ def test_a_record_larger_than_the_first_look_is_read(tmp_path: Path) -> None:
         )
 
     asyncio.run(put())
-    buckets.holder.close()
-    found = Buckets(DirectoryHolder(tmp_path)).bucket("data").objects["key"]
+    buckets.storage.close()
+    found = Buckets(DirectoryStorage(tmp_path)).bucket("data").objects["key"]
     assert (len(found.attributes.metadata["large"]), len(found.part_sizes_bytes)) == (10_000, 9000)
 
 
 def test_a_file_that_is_cut_short_is_named(tmp_path: Path) -> None:
-    first = Driver(DirectoryHolder(tmp_path))
+    first = Driver(DirectoryStorage(tmp_path))
     first.put("key", b"body")
-    first.buckets.holder.close()
+    first.buckets.storage.close()
     path = tmp_path / files(tmp_path)[0]
     path.write_bytes(b"cut short")
     with pytest.raises(DirectoryError, match=rf"{path.name} is not an object"):
-        Buckets(DirectoryHolder(tmp_path))
+        Buckets(DirectoryStorage(tmp_path))
 
 
 def test_an_object_replaced_while_it_is_copied_is_never_mixed_in(tmp_path: Path) -> None:
-    driver = Driver(DirectoryHolder(tmp_path))
+    driver = Driver(DirectoryStorage(tmp_path))
     driver.put("key", b"old bytes")
     content = driver.buckets.bucket("data").objects["key"].content
     reader = content.open()

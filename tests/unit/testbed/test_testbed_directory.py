@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from asgi_driver import Driver
 
-from buckettestbed.model.directory import DirectoryError, DirectoryHolder, DirectoryInUseError
+from buckettestbed.model.directory import DirectoryError, DirectoryInUseError, DirectoryStorage
 from buckettestbed.model.objects import Buckets
 
 
@@ -45,44 +45,44 @@ def test_a_directory_of_someone_else_is_refused_and_left_as_it_is(tmp_path: Path
     (tmp_path / path).write_bytes(b"mine")
     before = tree(tmp_path)
     with pytest.raises(DirectoryError) as refused:
-        DirectoryHolder(tmp_path)
+        DirectoryStorage(tmp_path)
     for word in words:
         assert word in str(refused.value)
     assert tree(tmp_path) == before
 
 
 def test_a_directory_of_another_format_is_refused(tmp_path: Path) -> None:
-    DirectoryHolder(tmp_path).close()
+    DirectoryStorage(tmp_path).close()
     mark = tmp_path / ".buckettestbed"
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"version": 99}))
     with pytest.raises(DirectoryError, match=r'"version": 99.*this testbed reads .*"version": 4'):
-        DirectoryHolder(tmp_path)
+        DirectoryStorage(tmp_path)
 
 
 def test_a_link_to_a_directory_is_one(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    driver = Driver(DirectoryHolder(tmp_path / "link"))
+    driver = Driver(DirectoryStorage(tmp_path / "link"))
     driver.put("key", b"1")
     with pytest.raises(DirectoryInUseError):
-        DirectoryHolder(tmp_path / "real")
-    driver.buckets.holder.close()
-    assert "key" in Buckets(DirectoryHolder(tmp_path / "real")).bucket("data").objects
+        DirectoryStorage(tmp_path / "real")
+    driver.buckets.storage.close()
+    assert "key" in Buckets(DirectoryStorage(tmp_path / "real")).bucket("data").objects
 
 
 def test_a_link_in_place_of_unfinished_bodies_is_not_followed(tmp_path: Path) -> None:
-    DirectoryHolder(tmp_path / "ours").close()
+    DirectoryStorage(tmp_path / "ours").close()
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "file").write_bytes(b"mine")
     (tmp_path / "ours" / ".incoming").symlink_to(tmp_path / "theirs")
     with pytest.raises(DirectoryError, match="cannot use"):
-        DirectoryHolder(tmp_path / "ours")
+        DirectoryStorage(tmp_path / "ours")
     assert (tmp_path / "theirs" / "file").read_bytes() == b"mine"
 
 
 def hold(directory: Path, ready: multiprocessing.queues.Queue[str]) -> None:
-    holder = DirectoryHolder(directory)
-    holder.receive([]).write(b"unfinished")
+    storage = DirectoryStorage(directory)
+    storage.receive([]).write(b"unfinished")
     ready.put("ready")
     signal.pause()
 
@@ -95,21 +95,21 @@ def test_one_testbed_at_a_time_and_a_killed_one_leaves_it_free_and_clean(tmp_pat
     try:
         ready.get(timeout=60)
         with pytest.raises(DirectoryInUseError, match=r"another testbed serves .*end it, or give another"):
-            DirectoryHolder(tmp_path)
+            DirectoryStorage(tmp_path)
         assert len(list((tmp_path / ".incoming").iterdir())) == 1
     finally:
         process.kill()
         process.join()
-    holder = DirectoryHolder(tmp_path)
+    storage = DirectoryStorage(tmp_path)
     assert list((tmp_path / ".incoming").iterdir()) == []
-    holder.close()
+    storage.close()
 
 
 def test_no_request_removes_or_serves_what_the_testbed_did_not_write(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    first = Driver(DirectoryHolder(ours))
+    first = Driver(DirectoryStorage(ours))
     first.put("key", b"body")
-    first.buckets.holder.close()
+    first.buckets.storage.close()
     shard = ours / "data" / file_name("key")[:2]
     other = ours / "data" / next(name for name in ("00", "ff") if name != shard.name)
     foreign = theirs / shard.name / ("0" * 64 + ".object")
@@ -125,7 +125,7 @@ def test_no_request_removes_or_serves_what_the_testbed_did_not_write(tmp_path: P
     (shard / ("1" * 64 + ".object")).symlink_to(foreign)
     before = tree(tmp_path)
 
-    driver = Driver(DirectoryHolder(ours))
+    driver = Driver(DirectoryStorage(ours))
     assert [bucket.name for bucket in driver.buckets] == ["data"]
     assert list(driver.buckets.bucket("data").objects) == ["key"]
     assert driver.ask("DELETE", "/folder").code == driver.ask("DELETE", "/linked").code == "NoSuchBucket"
@@ -133,7 +133,7 @@ def test_no_request_removes_or_serves_what_the_testbed_did_not_write(tmp_path: P
     assert driver.ask("DELETE", "/data").code == "BucketNotEmpty"
     assert driver.ask("DELETE", "/data/key").status == 204
     assert driver.ask("DELETE", "/data").status == 204
-    driver.buckets.holder.close()
+    driver.buckets.storage.close()
 
     after = tree(tmp_path)
     removed = before.keys() - after.keys()
@@ -142,7 +142,7 @@ def test_no_request_removes_or_serves_what_the_testbed_did_not_write(tmp_path: P
 
 
 def test_a_bucket_that_is_deleted_leaves_no_folder_and_can_be_made_again(tmp_path: Path) -> None:
-    driver = Driver(DirectoryHolder(tmp_path))
+    driver = Driver(DirectoryStorage(tmp_path))
     for number in range(20):
         driver.put(f"key/{number}", b"1")
         driver.ask("DELETE", f"/data/key/{number}")
@@ -154,7 +154,7 @@ def test_a_bucket_that_is_deleted_leaves_no_folder_and_can_be_made_again(tmp_pat
 
 
 def test_an_object_is_written_into_no_folder_that_is_a_link(tmp_path: Path) -> None:
-    driver = Driver(DirectoryHolder(tmp_path / "ours"))
+    driver = Driver(DirectoryStorage(tmp_path / "ours"))
     (tmp_path / "theirs").mkdir()
     (tmp_path / "ours" / "data" / file_name("key")[:2]).symlink_to(tmp_path / "theirs")
     assert driver.ask("PUT", "/data/key", body=b"1").code == "InternalError"

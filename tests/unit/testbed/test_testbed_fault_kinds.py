@@ -234,10 +234,10 @@ def test_what_struck_is_counted_and_shown_and_a_new_plan_begins_anew(driver: Dri
         driver.ask("GET", "/data/k")
     driver.ask("GET", "/data/other")
     assert driver.application.counters.snapshot()["faults"] == {"error": 2}
-    shown = {"kind": "error", "status": 500, "key": "k", "matched": 2, "struck": 2}
+    shown = {"kind": "error", "status": 500, "key": "k", "matched": 2, "injected": 2}
     assert json.loads(driver.ask_admin("GET", "faults").body) == {"seed": 0, "rules": [shown]}
     answer = driver.ask_admin("PUT", "faults", body=b'[{"kind": "reset", "nth": 2}]')
-    assert json.loads(answer.body)["rules"] == [{"kind": "reset", "nth": 2, "matched": 0, "struck": 0}]
+    assert json.loads(answer.body)["rules"] == [{"kind": "reset", "nth": 2, "matched": 0, "injected": 0}]
     assert driver.ask("GET", "/data/k").body == BODY
     assert driver.ask("GET", "/data/k").ending == "reset"
 

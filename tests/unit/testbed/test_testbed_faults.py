@@ -203,9 +203,9 @@ def test_the_first_rule_that_is_due_strikes_and_each_counts_what_it_matches() ->
     assert found.snapshot() == {
         "seed": 0,
         "rules": [
-            {"kind": "reset", "every": 2, "matched": 4, "struck": 2},
-            {"kind": "delay", "seconds": 1, "nth": 2, "matched": 4, "struck": 0},
-            {"kind": "truncate", "nth": 3, "matched": 4, "struck": 1},
+            {"kind": "reset", "every": 2, "matched": 4, "injected": 2},
+            {"kind": "delay", "seconds": 1, "nth": 2, "matched": 4, "injected": 0},
+            {"kind": "truncate", "nth": 3, "matched": 4, "injected": 1},
         ],
     }
 
@@ -239,7 +239,7 @@ def test_the_same_seed_and_requests_give_the_same_faults(
     first, second = plan(*rules, seed=seed), plan(*rules, seed=seed)
     assert [draw(first, **asked) for asked in requests] == [draw(second, **asked) for asked in requests]
     for shown in first.snapshot()["rules"]:  # type: ignore[attr-defined]  # A list, as `snapshot` documents.
-        assert 0 <= shown["struck"] <= shown["matched"] <= len(requests)
+        assert 0 <= shown["injected"] <= shown["matched"] <= len(requests)
 
 
 @given(rules=RULES, requests=REQUESTS)

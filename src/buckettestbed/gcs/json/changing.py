@@ -100,7 +100,7 @@ async def _copy(
     return call.buckets.put(
         bucket,
         key,
-        content=await call.buckets.holder.join([source.content]),
+        content=await call.buckets.storage.join([source.content]),
         etag=source.etag,
         encryption=source.encryption,
         attributes=attributes,
@@ -121,7 +121,7 @@ async def compose_object(call: Call) -> Response:
     call.conditions.check_write(bucket.objects.get(key))
     attributes = stated_attributes(resource, call.query)
     stated = stated_hashes(resource)
-    content = await call.buckets.holder.join([source.content for source in sources])
+    content = await call.buckets.storage.join([source.content for source in sources])
     try:
         verify(stated, {"crc32c": content.crc32c})
     except BaseException:

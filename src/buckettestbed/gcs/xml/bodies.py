@@ -25,7 +25,7 @@ def stated_hashes(headers: Mapping[str, str]) -> dict[str, bytes]:
 
 
 async def receive_body(call: Call, *, limit_bytes: int = OBJECT_LIMIT_BYTES) -> Received:
-    """Reads the request's body into the holder. Unlike S3 the API takes one of unknown length (chunked).
+    """Reads the request's body into the storage. Unlike S3 the API takes one of unknown length (chunked).
 
     Raises EntityTooLarge, IncompleteBody, InvalidHashError, HashMismatchError or, when the client goes away,
     DisconnectedError. Nothing is left behind then.

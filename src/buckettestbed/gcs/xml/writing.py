@@ -54,7 +54,7 @@ async def copy_object(call: Call) -> Response:
         raise XmlApiError("InvalidArgument", f"x-goog-metadata-directive is {directive!r}, not COPY or REPLACE.")
     if "x-goog-storage-class" in call.headers:
         attributes = replace(attributes, storage_class=stated.storage_class)
-    content = await call.buckets.holder.join([source.content])
+    content = await call.buckets.storage.join([source.content])
     copied = call.buckets.put(
         bucket,
         call.key,

@@ -13,8 +13,8 @@ __all__ = [
     "before_first_byte",
     "corrupted",
     "cut",
+    "inject_inside_body",
     "place_inside_body",
-    "strike_inside_body",
 ]
 
 
@@ -48,13 +48,13 @@ async def before_first_byte(fault: Fault, receive: AsgiReceive) -> None:
 
 
 def place_inside_body(fault: Fault | None, size_bytes: int) -> int | None:
-    """Returns after how many bytes of the answer's body `strike_inside_body` is due, or None."""
+    """Returns after how many bytes of the answer's body `inject_inside_body` is due, or None."""
     if fault is not None and (fault.kind == "truncate" or (fault.kind in ("reset", "stall") and fault.has_place)):
         return fault.place(size_bytes)
     return None
 
 
-async def strike_inside_body(fault: Fault, receive: AsgiReceive) -> None:
+async def inject_inside_body(fault: Fault, receive: AsgiReceive) -> None:
     """Stalls, or raises CutError; raises DisconnectedError when the client leaves meanwhile."""
     if fault.kind == "stall":
         await _pause(receive, fault.rule.seconds)

@@ -1,12 +1,12 @@
-"""Both providers' gates over one testbed's throw-away credentials."""
+"""Both dialects as they demand one testbed's throw-away credentials."""
 
 import time
 from collections.abc import Callable, Collection
 
 from buckettestbed.auth.credentials import EXPIRED, OWNER, READ_ONLY, VIEWER
-from buckettestbed.auth.gcs import GcsGate
-from buckettestbed.auth.guarded import GuardedDialect
-from buckettestbed.auth.s3 import S3Gate
+from buckettestbed.auth.dialect import AuthenticatedDialect
+from buckettestbed.auth.gcs import GcsAuthenticator
+from buckettestbed.auth.s3 import S3Authenticator
 from buckettestbed.auth.signed_url import SignedUrls
 from buckettestbed.auth.throwaway import ThrowAwayCredentials
 from buckettestbed.auth.tokens import Holder, Tokens
@@ -15,17 +15,17 @@ from buckettestbed.model.objects import Buckets
 from buckettestbed.s3.buckets import region_of
 from buckettestbed.s3.service import S3Service
 
-__all__ = ["demand_of_gcs", "demand_of_s3"]
+__all__ = ["authenticated_gcs", "authenticated_s3"]
 
 
-def demand_of_s3(
+def authenticated_s3(
     service: S3Service,
     made: ThrowAwayCredentials,
     *,
     buckets: Buckets,
     public_buckets: Collection[str] = (),
     now: Callable[[], float] = time.time,
-) -> GuardedDialect:
+) -> AuthenticatedDialect:
     """Returns the S3 dialect, open to those who have one of the access keys made.
 
     Args:
@@ -41,7 +41,7 @@ def demand_of_s3(
         found = buckets.find(bucket)
         return None if found is None else region_of(found)
 
-    gate = S3Gate(
+    authenticator = S3Authenticator(
         service,
         keys=keys.values(),
         read_only=[keys[READ_ONLY].access_key_id],
@@ -49,16 +49,16 @@ def demand_of_s3(
         region=region,
         now=now,
     )
-    return GuardedDialect(service, gate)
+    return AuthenticatedDialect(service, authenticator)
 
 
-def demand_of_gcs(
+def authenticated_gcs(
     service: GcsService,
     made: ThrowAwayCredentials,
     *,
     public_buckets: Collection[str] = (),
     now: Callable[[], float] = time.time,
-) -> GuardedDialect:
+) -> AuthenticatedDialect:
     """Returns the GCS dialect, open to those who have a token, or a service account to get one with or to sign by.
 
     Args:
@@ -82,6 +82,6 @@ def demand_of_gcs(
         now=now,
     )
     signed_urls = SignedUrls(accounts.values(), now=now)
-    return GuardedDialect(
-        service, GcsGate(service, tokens=tokens, signed_urls=signed_urls, public_buckets=public_buckets)
+    return AuthenticatedDialect(
+        service, GcsAuthenticator(service, tokens=tokens, signed_urls=signed_urls, public_buckets=public_buckets)
     )

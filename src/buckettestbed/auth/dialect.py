@@ -1,4 +1,4 @@
-"""A dialect with a gate before it: a request is refused, or goes on as if there were no gate."""
+"""A dialect that demands credentials: a request is refused, or goes on as if none were demanded."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -6,28 +6,28 @@ from typing import Protocol
 from buckettestbed.serving.dialect import Dialect, Operation, PlainGet
 from buckettestbed.serving.messages import Request, Response
 
-__all__ = ["Gate", "GuardedDialect"]
+__all__ = ["AuthenticatedDialect", "Authenticator"]
 
 
-class Gate(Protocol):
+class Authenticator(Protocol):
     """Decides about requests of one provider."""
 
     def endpoint(self, request: Request) -> Operation | None:
-        """Returns the operation of a request that the gate itself answers, such as one for a token, or None."""
+        """Returns the operation of a request that it answers itself, such as one for a token, or None."""
 
     async def answer(self, request: Request, operation: Operation) -> Response | None:
-        """Returns the gate's own answer or a refusal, or None for a request that may go on."""
+        """Returns the authenticator's own answer or a refusal, or None for a request that may go on."""
 
 
-class GuardedDialect:
-    """A dialect whose every answer the gate has allowed.
+class AuthenticatedDialect:
+    """A dialect whose every answer an authenticator has allowed.
 
     No GET is plain here, so each goes the ordinary way, where its credentials are checked.
     """
 
-    def __init__(self, dialect: Dialect, gate: Gate) -> None:
+    def __init__(self, dialect: Dialect, authenticator: Authenticator) -> None:
         self._dialect = dialect
-        self._gate = gate
+        self._authenticator = authenticator
 
     @property
     def name(self) -> str:
@@ -41,11 +41,11 @@ class GuardedDialect:
 
     def identify(self, request: Request) -> Operation:
         """Returns what the request asks for."""
-        return self._gate.endpoint(request) or self._dialect.identify(request)
+        return self._authenticator.endpoint(request) or self._dialect.identify(request)
 
     async def answer(self, request: Request, operation: Operation) -> Response:
-        """Returns the gate's answer where it has one, else the dialect's; raises only DisconnectedError."""
-        refusal = await self._gate.answer(request, operation)
+        """Returns the authenticator's answer where it has one, else the dialect's; raises only DisconnectedError."""
+        refusal = await self._authenticator.answer(request, operation)
         return await self._dialect.answer(request, operation) if refusal is None else refusal
 
     def error(self, request: Request, *, status: int, code: str | None = None, message: str | None = None) -> Response:
