@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from torchbucket.config import StoreConfig
@@ -10,9 +12,12 @@ from torchbucket.datasets.compose.options import Compose
 from torchbucket.datasets.compose.reading import check_compose
 from torchbucket.datasets.options import settings_of
 from torchbucket.datasets.settings import Select
-from torchbucket.datasets.source import ObjectSource
-from torchbucket.listing import KeyColumn, Listing
-from torchbucket.uri import Address
+from torchbucket.datasets.source import NONE_SELECTED, ObjectSource, nothing_found
+from torchbucket.errors import ConfigError
+from torchbucket.listing import KeyColumn, Listing, Manifest, list_objects
+from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.shared import shared_store
+from torchbucket.uri import Address, ObjectURI
 
 __all__ = ["ListedDataset"]
 
@@ -49,6 +54,11 @@ class ListedDataset:
         return self._source.listing
 
     @classmethod
+    def _selection(cls, select: Select | None) -> tuple[Select | None, str]:
+        """What keeps objects, and what the error says where it kept none of ``{seen}`` objects."""
+        return select, NONE_SELECTED
+
+    @classmethod
     def _from_prefix(
         cls,
         uri: Address,
@@ -57,7 +67,6 @@ class ListedDataset:
         *,
         select: Select | None,
         allow_empty: bool,
-        none_selected: str | None = None,
     ) -> Self:
         """List a prefix.
 
@@ -78,14 +87,32 @@ class ListedDataset:
             StoreError: the listing failed.
         """
         settings = settings_of(cls._settings_type, options, cls, "from_prefix")
-        source = ObjectSource.under_prefix(
-            uri,
+        location = ObjectURI.parse(uri)
+        store = shared_store(location, settings.config)
+        select, none_selected = cls._selection(select)
+        seen = 0
+
+        def counted(info: ObjectInfo) -> bool:
+            nonlocal seen
+            seen += 1
+            return select is None or select(info)
+
+        listing = list_objects(
+            store,
+            location.key,
+            select=select and counted,  # no object is described one by one where nobody looks at it
+            versions=settings.pin_versions or isinstance(settings.fetch, Compose),
+        )
+        if not listing and not allow_empty:
+            raise nothing_found(str(location), seen, none_selected)
+        source = ObjectSource(
+            replace(location, key=""),
             settings.config,
-            select=select,
-            none_selected=none_selected,
-            allow_empty=allow_empty,
-            versions=isinstance(settings.fetch, Compose),
+            listing,
+            prefix=location.key,
             pinned=settings.pin_versions,
+            allow_empty=allow_empty,
+            store=store,
         )
         return cls(source, transform, settings)
 
@@ -105,8 +132,26 @@ class ListedDataset:
             ConfigError: no address, one that names no object, or addresses in more than one bucket.
         """
         settings = settings_of(cls._settings_type, options, cls, "from_objects")
-        source = ObjectSource.of_objects(uris, settings.config, pinned=settings.pin_versions)
-        return cls(source, transform, settings)
+        if settings.pin_versions:
+            raise ConfigError(
+                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
+            )
+        if isinstance(uris, str | bytes | os.PathLike | ObjectURI) or not isinstance(uris, Iterable):
+            raise ConfigError(f"from_objects takes several addresses, such as ['s3://bucket/key']; got {uris!r}")
+        locations = [ObjectURI.parse(uri) for uri in uris]
+        if not locations:
+            raise ConfigError("from_objects needs the address of at least one object; got none")
+        root = replace(locations[0], key="")
+        for location in locations:
+            if not location.key:
+                raise ConfigError(f"from_objects needs the addresses of objects; {str(location)!r} has no key")
+            if location.root != root.root:
+                raise ConfigError(
+                    f"the objects of one data set are in one bucket; got {root.root} and {location.root}. Make a data "
+                    "set for each bucket"
+                )
+        listing = Listing.of_keys([location.key for location in locations])
+        return cls(ObjectSource(root, settings.config, listing), transform, settings)
 
     @classmethod
     def _from_manifest(
@@ -118,7 +163,6 @@ class ListedDataset:
         select: Select | None,
         allow_empty: bool,
         manifest_config: StoreConfig | None,
-        none_selected: str | None = None,
     ) -> Self:
         """Take the objects that a manifest lists.
 
@@ -137,13 +181,17 @@ class ListedDataset:
             StoreError: the manifest could not be read.
         """
         settings = settings_of(cls._settings_type, options, cls, "from_manifest")
-        source = ObjectSource.in_manifest(
-            uri,
+        manifest = Manifest.read(uri, config=manifest_config or settings.config)
+        select, none_selected = cls._selection(select)
+        listing = manifest.listing if select is None else manifest.listing.selected(select)
+        if not listing and not allow_empty:
+            raise nothing_found(str(uri), len(manifest.listing), none_selected, "the manifest lists no object")
+        source = ObjectSource(
+            manifest.root,
             settings.config,
-            manifest_config=manifest_config,
-            select=select,
-            none_selected=none_selected,
-            allow_empty=allow_empty,
+            listing,
+            prefix=manifest.prefix,
             pinned=settings.pin_versions,
+            allow_empty=allow_empty,
         )
         return cls(source, transform, settings)

@@ -16,7 +16,7 @@ from torchbucket.datasets.options import settings_of, shows_options
 from torchbucket.datasets.prefetch import ReadQueue
 from torchbucket.datasets.settings import IterableOptions, IterableSettings, Select
 from torchbucket.datasets.sharded_stream import ShardedStream
-from torchbucket.datasets.source import nothing_found
+from torchbucket.datasets.source import NONE_SELECTED, nothing_found
 from torchbucket.datasets.transform import apply_transform, read_bytes
 from torchbucket.errors import ConfigError
 from torchbucket.files.reader import ObjectReader
@@ -137,7 +137,7 @@ class PrefixStream(ShardedStream[T_co]):
                         yield info
                     kept += 1
         if not kept and not self._allow_empty:
-            raise nothing_found(str(self._location), seen)
+            raise nothing_found(str(self._location), seen, NONE_SELECTED)
 
     def _pages(self, store: Store) -> Iterator[Iterable[ObjectInfo] | Future[ListedPage]]:
         prefix = self._location.key

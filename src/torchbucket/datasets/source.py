@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, Final
 
 from torchbucket.config import StoreConfig
@@ -14,16 +11,17 @@ from torchbucket.datasets.shared_block import is_being_sent_to_a_child
 from torchbucket.datasets.shared_listing import SharedListing
 from torchbucket.errors import ConfigError, NotFoundError
 from torchbucket.files.reader import ObjectReader
-from torchbucket.listing import Listing, list_objects
-from torchbucket.listing.manifest import Manifest
+from torchbucket.listing import Listing
 from torchbucket.store import Read
-from torchbucket.store.protocol import ObjectData, ObjectInfo, Store
+from torchbucket.store.protocol import ObjectData, Store
 from torchbucket.store.shared import shared_store
-from torchbucket.uri import Address, ObjectURI, key_bytes
+from torchbucket.uri import ObjectURI, key_bytes
 
-__all__ = ["ObjectSource", "nothing_found", "read_result"]
+__all__ = ["NONE_SELECTED", "ObjectSource", "nothing_found", "read_result"]
 
 _SHARED_LISTING_BYTES: Final = 1 << 20  # below that a copy is as good as a mapping with its open file
+NONE_SELECTED: Final = "select kept none of the {seen} objects under it"
+_NO_OBJECT: Final = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')"
 _DIGESTED_NAMES: Final = 4096  # takes some 10 ms, however large the data set is
 
 
@@ -73,104 +71,6 @@ class ObjectSource:
         self._largest_bytes: int | None = None
         self._shared: SharedListing | None = None
         self.listing = listing
-
-    @classmethod
-    def under_prefix(
-        cls,
-        uri: Address,
-        config: StoreConfig | None,
-        *,
-        select: Callable[[ObjectInfo], bool] | None,
-        allow_empty: bool,
-        none_selected: str | None = None,
-        versions: bool = False,
-        pinned: bool = False,
-    ) -> ObjectSource:
-        """List a prefix, now and in this process; ``versions`` or ``pinned`` keep the objects' versions as well.
-
-        ``none_selected`` says in the error what ``select`` looked for in vain, in ``{seen}`` objects.
-
-        Raises:
-            NotFoundError: nothing is under the prefix, or ``select`` kept nothing, and ``allow_empty`` is False.
-        """
-        location = ObjectURI.parse(uri)
-        store = shared_store(location, config)
-        seen = 0
-
-        def counted(info: ObjectInfo) -> bool:
-            nonlocal seen
-            seen += 1
-            assert select is not None
-            return select(info)
-
-        # No object is described one by one where nobody looks at it.
-        listing = list_objects(
-            store, location.key, select=None if select is None else counted, versions=versions or pinned
-        )
-        if not listing and not allow_empty:
-            raise nothing_found(str(location), seen, none_selected=none_selected)
-        return cls(
-            replace(location, key=""),
-            config,
-            listing,
-            prefix=location.key,
-            pinned=pinned,
-            allow_empty=allow_empty,
-            store=store,
-        )
-
-    @classmethod
-    def in_manifest(
-        cls,
-        uri: Address,
-        config: StoreConfig | None,
-        *,
-        manifest_config: StoreConfig | None,
-        select: Callable[[ObjectInfo], bool] | None,
-        allow_empty: bool,
-        none_selected: str | None = None,
-        pinned: bool,
-    ) -> ObjectSource:
-        """Take the objects that a manifest lists, where it says they are; ``none_selected`` as of ``under_prefix``.
-
-        Raises:
-            NotFoundError: no manifest, or nothing in it, or ``select`` kept nothing, and ``allow_empty`` is False.
-        """
-        manifest = Manifest.read(uri, config=manifest_config or config)
-        listing = manifest.listing if select is None else manifest.listing.selected(select)
-        if not listing and not allow_empty:
-            raise nothing_found(
-                str(uri), len(manifest.listing), none_selected=none_selected, otherwise="the manifest lists no object"
-            )
-        return cls(manifest.root, config, listing, prefix=manifest.prefix, pinned=pinned, allow_empty=allow_empty)
-
-    @classmethod
-    def of_objects(cls, uris: Iterable[Address], config: StoreConfig | None, *, pinned: bool = False) -> ObjectSource:
-        """Take objects by their addresses, without a request.
-
-        Raises:
-            ConfigError: no address, one that names no object, or addresses in more than one bucket; or they are to be
-                pinned, and no version is known.
-        """
-        if pinned:
-            raise ConfigError(
-                "from_objects knows no versions to pin: make the data set by from_prefix or from_manifest"
-            )
-        if isinstance(uris, str | bytes | os.PathLike | ObjectURI) or not isinstance(uris, Iterable):
-            raise ConfigError(f"from_objects takes several addresses, such as ['s3://bucket/key']; got {uris!r}")
-        locations = [ObjectURI.parse(uri) for uri in uris]
-        if not locations:
-            raise ConfigError("from_objects needs the address of at least one object; got none")
-        first = locations[0]
-        for location in locations:
-            if not location.key:
-                raise ConfigError(f"from_objects needs the addresses of objects; {str(location)!r} has no key")
-            if location.root != first.root:
-                raise ConfigError(
-                    f"the objects of one data set are in one bucket; got {first.root} and {location.root}. Make a data "
-                    "set for each bucket"
-                )
-        return cls(replace(first, key=""), config, Listing.of_keys([location.key for location in locations]))
 
     @property
     def store(self) -> Store:
@@ -272,17 +172,11 @@ def read_result(future: Future[ObjectData], uri: str) -> ObjectData:
         raise
 
 
-def nothing_found(
-    uri: str,
-    seen: int,
-    *,
-    none_selected: str | None = None,
-    otherwise: str = "no object's name begins with it (a prefix is plain text; a directory's ends with '/')",
-) -> NotFoundError:
-    """The error for a data set of nothing: ``select`` kept none of those seen, or there were none."""
-    found = (
-        (none_selected or "select kept none of the {seen} objects under it").format(seen=seen) if seen else otherwise
-    )
+def nothing_found(uri: str, seen: int, none_selected: str, none_listed: str = _NO_OBJECT) -> NotFoundError:
+    """The error for a data set of nothing: there were no objects, or none of those seen was selected."""
+    found = none_selected if seen else none_listed
     return NotFoundError(
-        f"list {uri}: {found}. Correct the prefix, or pass allow_empty=True if that may be", operation="list", uri=uri
+        f"list {uri}: {found.format(seen=seen)}. Correct the prefix, or pass allow_empty=True if that may be",
+        operation="list",
+        uri=uri,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from scripted_store import ScriptedStore
 
+import torchbucket.datasets.listed
 import torchbucket.datasets.source
 
 
@@ -16,7 +17,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], Sc
 
     def install(bodies: dict[str, bytes]) -> ScriptedStore:
         store = ScriptedStore(bodies)
-        monkeypatch.setattr(torchbucket.datasets.source, "shared_store", lambda uri, config: store)
+        for module in (torchbucket.datasets.listed, torchbucket.datasets.source):
+            monkeypatch.setattr(module, "shared_store", lambda uri, config: store)
         return store
 
     return install

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 import pytest
 
 import torchbucket.datasets.compose.reading
+import torchbucket.datasets.listed
 import torchbucket.datasets.source
 from torchbucket import (
     Compose,
@@ -74,7 +75,8 @@ def store(request, monkeypatch) -> Watched:
     for key, body in BODIES.items():
         open_store(f"memory://{name}").write(key, body)
     watched = Watched(name)
-    monkeypatch.setattr(torchbucket.datasets.source, "shared_store", lambda uri, config: watched)
+    for module in (torchbucket.datasets.listed, torchbucket.datasets.source):
+        monkeypatch.setattr(module, "shared_store", lambda uri, config: watched)
     monkeypatch.setattr(torchbucket.datasets.compose.reading, "open_store", lambda uri, config: watched)
     return watched
 

@@ -12,6 +12,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.datasets.options import shows_options
 from torchbucket.datasets.resumable import ResumableDataset
 from torchbucket.datasets.settings import Select
+from torchbucket.datasets.source import NONE_SELECTED
 from torchbucket.datasets.tar.iterator import TarIterator
 from torchbucket.datasets.tar.names import expand_braces
 from torchbucket.datasets.tar.sample import TarSample, sample_dict
@@ -78,14 +79,7 @@ class TarDataset(ResumableDataset[T_co, TarState]):
         **options: Unpack[TarOptions],
     ) -> TarDataset[T]:
         """List a prefix and make a data set of the shards whose names begin with it, in byte order of the names."""
-        return cls._from_prefix(
-            uri,
-            transform,
-            options,
-            select=select or _PlainShards(),
-            none_selected=None if select else _NO_SHARD,
-            allow_empty=allow_empty,
-        )
+        return cls._from_prefix(uri, transform, options, select=select, allow_empty=allow_empty)
 
     @classmethod
     def from_objects(
@@ -111,14 +105,12 @@ class TarDataset(ResumableDataset[T_co, TarState]):
     ) -> TarDataset[T]:
         """Make a data set of the shards in a manifest (see ``torchbucket manifest``), without a listing request."""
         return cls._from_manifest(
-            uri,
-            transform,
-            options,
-            select=select or _PlainShards(),
-            none_selected=None if select else _NO_SHARD,
-            allow_empty=allow_empty,
-            manifest_config=manifest_config,
+            uri, transform, options, select=select, allow_empty=allow_empty, manifest_config=manifest_config
         )
+
+    @classmethod
+    def _selection(cls, select: Select | None) -> tuple[Select, str]:
+        return (select, NONE_SELECTED) if select else (_PlainShards(), _NO_SHARD)
 
     def __repr__(self) -> str:
         return f"TarDataset({len(self._source.listing)} shards in {self._source.root})"
