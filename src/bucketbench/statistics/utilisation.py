@@ -10,8 +10,8 @@ from bucketbench.statistics.windows import Window
 
 __all__ = ["MINIMUM_ROUNDS", "accelerator_utilisation_percent"]
 
-MINIMUM_ROUNDS: Final = 5
-"""Batches that each worker needs in an epoch. *Source*: ours: the first is left out, and four show how they follow."""
+MINIMUM_ROUNDS: Final = 6
+"""Batches that each worker needs in an epoch. *Source*: ours: two are left out, and four show how they follow."""
 
 
 def accelerator_utilisation_percent(measured: Sequence[Operation], windows: Sequence[Window]) -> float | str:
@@ -20,7 +20,7 @@ def accelerator_utilisation_percent(measured: Sequence[Operation], windows: Sequ
     All workers begin their first batch at once, and the loop waits for one of them: most of the others' come for
     nothing in that wait. A long training meets it once, a short epoch consists of little else. So batches are taken in
     rounds of one a worker. The running time of an epoch, for each rank, begins when the first round has been used and
-    ends with the last round that is whole.
+    ends when the last but one has, so that at both ends as much of the next round is on its way.
 
     *Source:* MLPerf Storage, "Rules", section 3.3 and "Performance Metrics"
     (https://github.com/mlcommons/storage): total compute time over total running time, the first step's I/O
@@ -47,8 +47,9 @@ def accelerator_utilisation_percent(measured: Sequence[Operation], windows: Sequ
                     "each, most arrive in the wait for the first. Raise data.num_samples or lower "
                     "dataloader.num_workers"
                 )
-            busy_s += [step.duration_s for step in used[workers : rounds * workers]]
-            running_s.append(used[rounds * workers - 1].ended_s - used[workers - 1].ended_s)
+            last = (rounds - 1) * workers
+            busy_s += [step.duration_s for step in used[workers:last]]
+            running_s.append(used[last - 1].ended_s - used[workers - 1].ended_s)
     if sum(running_s) <= 0:
         return "no measured epoch with a step was completed"
     # Sorted, because the sum of floats depends on their order and a figure must not.
