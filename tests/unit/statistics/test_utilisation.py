@@ -141,9 +141,7 @@ class SimulatedEpoch:
 
     def _advance(self, *, until_s: float) -> None:
         """Let the workers go on until the next batch is there, or until a moment."""
-        active = [
-            (worker, batch) for worker, queue in enumerate(self._queues) for batch in list(queue)[: self._at_once]
-        ]
+        active = [(worker, queue[0]) for worker, queue in enumerate(self._queues) if queue]
         slowness = len(active) if self._shared else 1
         for _, batch in active:
             self._begun_s.setdefault(batch, self._now_s)
