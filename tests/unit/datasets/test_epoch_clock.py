@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 from types import SimpleNamespace
 
@@ -149,6 +150,7 @@ def test_processes_that_inherit_it_count_apart(monkeypatch):
 
 
 def test_too_many_processes_are_told_so(monkeypatch):
+    monkeypatch.setattr(torchbucket.datasets.epochs.clock, "_is_alive", lambda pid: True)
     clock = EpochClock()
     with pytest.raises(RuntimeError, match="construct it in each"):
         for pid in range(1, 300):
@@ -163,3 +165,21 @@ def test_a_copy_shows_the_same_and_counts_for_itself():
     assert (copy.epoch, copy.resuming) == (6, True)
     copy.set(9)
     assert clock.epoch == 6
+
+
+def test_children_that_have_ended_leave_their_places_to_others(monkeypatch):
+    monkeypatch.setattr(torchbucket.datasets.epochs.clock, "_OWNERS", 3)
+    clock = EpochClock(7)
+    context = multiprocessing.get_context("fork")
+
+    def read_an_epoch() -> None:
+        begun = clock.begin()
+        clock.finish(begun)
+        assert (begun.epoch, clock.epoch) == (7, 8)
+
+    for _ in range(6):
+        child = context.Process(target=read_an_epoch)
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+    assert clock.epoch == 7

@@ -184,8 +184,12 @@ class EpochClock:
             return self._owners[int(known.argmax()), :]
         free = self._owners[:, _PID] == 0
         if not free.any():
+            # Whoever makes short-lived children, one for each evaluation for example, has more than that in time.
+            free[1:] = [not _is_alive(int(pid)) for pid in self._owners[1:, _PID]]
+        if not free.any():
             raise RuntimeError(
-                f"more than {_OWNERS} processes iterate one data set object that they inherited: construct it in each"
+                f"more than {_OWNERS} processes at once iterate one data set object that they inherited: construct it "
+                "in each"
             )
         row: npt.NDArray[np.int64] = self._owners[int(free.argmax()), :]
         row[:] = pid, *self._owners[0, _EPOCH:_IN_WORKERS], False
@@ -208,3 +212,13 @@ def _owner_pid() -> int:
     """The process that the calling one reads for: itself, or the one whose loader's worker it is."""
     parent = multiprocessing.parent_process() if get_worker_info() is not None else None
     return os.getpid() if parent is None or parent.pid is None else parent.pid
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's, so it is there
+    return True
