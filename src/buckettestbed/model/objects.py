@@ -111,7 +111,7 @@ class StoredObject:
     metageneration: int = 1
     attributes: Attributes = field(default_factory=Attributes)
     part_sizes_bytes: tuple[int, ...] = ()
-    prepared: dict[str, object] | None = None
+    prepared: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] | None = None
 
     @property
     def size_bytes(self) -> int:

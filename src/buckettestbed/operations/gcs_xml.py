@@ -5,21 +5,7 @@ from buckettestbed.operations.routes import UNKNOWN, Routes
 __all__ = ["OPERATIONS", "ROUTES"]
 
 ROUTES = Routes(
-    service={"GET": "list_buckets"},
-    bucket={"PUT": "create_bucket", "DELETE": "delete_bucket", "HEAD": "head_bucket"},
-    object={"GET": "get_object", "HEAD": "head_object", "PUT": "put_object", "DELETE": "delete_object"},
-    bucket_subresources={
-        ("GET", "location"): "get_bucket_location",
-        ("GET", "storageClass"): "get_bucket_storage_class",
-        ("GET", "versioning"): "get_bucket_versioning",
-        ("GET", "uploads"): "list_uploads",
-    },
-    object_subresources={
-        ("POST", "uploads"): "create_upload",
-        ("POST", "uploadId"): "complete_upload",
-        ("GET", "uploadId"): "list_parts",
-        ("DELETE", "uploadId"): "abort_upload",
-    },
+    bucket={("GET", "storageClass"): "get_bucket_storage_class"},
     unserved=frozenset(
         [
             "acl",

@@ -1,13 +1,15 @@
 """What the headers of a write say about its object: content headers and user metadata."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from urllib.parse import quote
 
-from buckettestbed.model.objects import Attributes
+from buckettestbed.model.objects import Attributes, StoredObject
 from buckettestbed.rest.errors import RestError
 
-__all__ = ["described_attributes", "stated_attributes"]
+__all__ = ["ObjectHeaders", "described_attributes", "stated_attributes"]
+
+Headers = list[tuple[bytes, bytes]]
 
 _CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -35,6 +37,35 @@ def stated_attributes(
             "MetadataTooLarge", fields={"Size": str(size_bytes), "MaxSizeAllowed": str(metadata_limit_bytes)}
         )
     return Attributes(headers={name: headers[name] for name in kept if name in headers}, metadata=metadata)
+
+
+class ObjectHeaders:
+    """The headers of an object that every answer of a dialect with it has, built once.
+
+    Args:
+        dialect: whose, among the dialects that serve the object.
+        build: builds them.
+    """
+
+    def __init__(self, dialect: str, build: Callable[[StoredObject], Headers]) -> None:
+        self._dialect = dialect
+        self._build = build
+
+    def headers(self, found: StoredObject) -> Headers:
+        """Returns them; do not change the list."""
+        return self._prepared(found)[0]
+
+    def lines(self, found: StoredObject) -> bytes:
+        """Returns them as they go over the wire, each line ended."""
+        return self._prepared(found)[1]
+
+    def _prepared(self, found: StoredObject) -> tuple[Headers, bytes]:
+        if found.prepared is None:
+            found.prepared = {}
+        if (prepared := found.prepared.get(self._dialect)) is None:
+            headers = self._build(found)
+            prepared = found.prepared[self._dialect] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
+        return prepared
 
 
 def described_attributes(

@@ -1,5 +1,6 @@
 """What recognising a plain GET from the raw request needs in either dialect: its object, found fast, and its answer."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 
 from buckettestbed.model.objects import Buckets, StoredObject
@@ -9,14 +10,14 @@ from buckettestbed.serving.dialect import Operation, PlainGet
 from buckettestbed.serving.messages import ContentSlice
 from buckettestbed.serving.ranges import UnsatisfiableRangeError, byte_range, content_range
 
-__all__ = ["PlainPaths", "plain_answer"]
+__all__ = ["PlainGets", "plain_answer"]
 
 _KNOWN_PATHS_LIMIT = 100_000
 """Decoded paths kept; at 200 bytes each they take 20 MiB. *Source*: ours."""
 
 
-class PlainPaths:
-    """Finds the objects of path-style requests, each path decoded once.
+class PlainGets(ABC):
+    """Recognises plain GETs of path-style requests, each path decoded once.
 
     Args:
         buckets: the model.
@@ -29,7 +30,12 @@ class PlainPaths:
         self._addresses: dict[bytes, tuple[str, str]] = {}
         self._path_style: dict[bytes, bool] = {}
 
-    def find(self, host: bytes, path: bytes) -> tuple[str, StoredObject] | None:
+    @abstractmethod
+    def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
+        """Returns the answer for a request target and headers (names in lower case), or None where the request is not
+        plain."""
+
+    def object(self, host: bytes, path: bytes) -> tuple[str, StoredObject] | None:
         """Returns the bucket's name and the object, or None where there is none or the request is not path-style."""
         if not self._is_path_style(host):
             return None

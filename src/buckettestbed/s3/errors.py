@@ -14,9 +14,9 @@ from buckettestbed.model.objects import (
     ModelError,
     UploadMissingError,
 )
-from buckettestbed.rest.errors import RestError
+from buckettestbed.rest.errors import ProviderError, RestError
 
-__all__ = ["S3Error", "from_model", "from_rest"]
+__all__ = ["S3Error", "translated"]
 
 _CODES: Mapping[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),
@@ -100,48 +100,26 @@ _USUAL_CODES: Mapping[int, str] = {
 }
 
 
-class S3Error(RestError):
-    """An answer of S3 that is an error.
+class S3Error(ProviderError):
+    """An answer of S3 that is an error."""
 
-    Args:
-        code: one of S3's codes; it decides the status.
-        message: more than the code's own message, or None.
-        fields: further elements of the error document, such as `Key` or `BucketName`.
-        headers: further headers of the answer.
-    """
+    codes = _CODES
+    usual = _USUAL_CODES
 
-    def __init__(
-        self,
-        code: str,
-        message: str | None = None,
-        *,
-        fields: Mapping[str, str] | None = None,
-        headers: list[tuple[bytes, bytes]] | None = None,
-    ) -> None:
-        super().__init__(code, message, fields=fields, headers=headers)
-        self.status, default = _CODES[code]
-        self.message = message or default
-
-    @classmethod
-    def of_status(cls, status: int, code: str | None = None, message: str | None = None) -> "S3Error":
-        """Returns an error that has this status whatever its code says; without a code S3's usual one for it."""
-        known = code or _USUAL_CODES.get(status, "InternalError" if status >= 500 else "InvalidRequest")
-        error = cls(known if known in _CODES else "InternalError", message)
-        error.code, error.status = known, status
-        return error
+    @property
+    def message(self) -> str:
+        """What S3 says of it."""
+        return self.detail or self.wording
 
 
-def from_rest(error: RestError) -> S3Error:
-    """Returns S3's error for one of the code that it shares with GCS."""
-    if isinstance(error, S3Error):
-        return error
-    return S3Error(error.code, error.detail, fields=error.fields, headers=error.headers)
-
-
-def from_model(error: ModelError) -> S3Error:
-    """Returns S3's error for one of the model's."""
+def translated(error: ModelError | RestError) -> S3Error:
+    """Returns S3's error for one of the model's, or of the code that it shares with GCS."""
     name = str(error)
     match error:
+        case S3Error():
+            return error
+        case RestError():
+            return S3Error(error.code, error.detail, fields=error.fields, headers=error.headers)
         case BucketMissingError():
             return S3Error("NoSuchBucket", fields={"BucketName": name})
         case BucketExistsError():

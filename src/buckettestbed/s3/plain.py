@@ -7,12 +7,11 @@ another subresource, a missing key, an unusual header) is left to the dialect's 
 import re
 from collections.abc import Collection
 
-from buckettestbed.model.objects import Buckets
-from buckettestbed.rest.plain import PlainPaths, plain_answer
-from buckettestbed.s3.reading import checksum_response_headers, object_head
+from buckettestbed.rest.plain import PlainGets, plain_answer
+from buckettestbed.s3.reading import OBJECT_HEADERS, checksum_response_headers
 from buckettestbed.serving.dialect import PlainGet
 
-__all__ = ["PlainGets"]
+__all__ = ["S3PlainGets"]
 
 _WITHOUT_EFFECT = frozenset(
     b"accept accept-encoding amz-sdk-invocation-id amz-sdk-request authorization cache-control connection user-agent"
@@ -25,20 +24,11 @@ _SIGNATURE = re.compile(rb"(?:(?:x-amz-[a-z-]+|awsaccesskeyid|signature|expires|
 changes the answer."""
 
 
-class PlainGets:
-    """Recognises plain GETs, path-style.
-
-    Args:
-        buckets: the model.
-        base_hosts: host names before which a bucket's name may stand; such requests are not plain.
-    """
-
-    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
-        self._paths = PlainPaths(buckets, base_hosts=base_hosts)
+class S3PlainGets(PlainGets):
+    """Recognises them as S3 has them."""
 
     def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
-        """Returns the answer for a request target and headers (names in lower case), or None where the request is not
-        plain."""
+        """Returns the answer, or None where the request is not plain."""
         range_header, if_match, host, checksums = None, None, b"", False
         for name, value in headers:
             if name == b"range":
@@ -54,7 +44,7 @@ class PlainGets:
         path, _, query = target.partition(b"?")
         if query and not _SIGNATURE.fullmatch(query):
             return None
-        names = self._paths.find(host, path)
+        names = self.object(host, path)
         if names is None:
             return None
         bucket, found = names
@@ -63,4 +53,4 @@ class PlainGets:
         whole_head = b""
         if checksums:
             whole_head = b"".join(b"%s: %s\r\n" % header for header in checksum_response_headers(found))
-        return plain_answer(bucket, found, object_head(found), range_header, whole_head=whole_head)
+        return plain_answer(bucket, found, OBJECT_HEADERS.lines(found), range_header, whole_head=whole_head)

@@ -4,10 +4,9 @@ import base64
 from collections.abc import Mapping
 from email.utils import formatdate
 from itertools import accumulate
-from typing import cast
 
 from buckettestbed.model.objects import StoredObject
-from buckettestbed.rest.attributes import described_attributes
+from buckettestbed.rest.attributes import ObjectHeaders, described_attributes
 from buckettestbed.rest.call import Call, xml_response
 from buckettestbed.rest.conditions import check_read, range_applies
 from buckettestbed.rest.errors import RestError
@@ -19,7 +18,7 @@ from buckettestbed.serving.messages import ContentSlice, Response
 from buckettestbed.serving.ranges import content_range
 from buckettestbed.serving.xml import document, element
 
-__all__ = ["checksum_response_headers", "get_object", "get_object_attributes", "object_head", "object_headers"]
+__all__ = ["OBJECT_HEADERS", "checksum_response_headers", "get_object", "get_object_attributes"]
 
 _OVERRIDES = {
     "response-content-type": "content-type",
@@ -32,34 +31,24 @@ _OVERRIDES = {
 """*Source*: Amazon S3 API reference, GetObject, request parameters."""
 
 
-def object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of an object that every answer with it has; built once, so do not change the list."""
-    return _prepared(found)[0]
+def _object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
+    attributes = found.attributes
+    headers = [
+        (b"etag", b'"%s"' % found.etag.encode()),
+        (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
+        (b"accept-ranges", b"bytes"),
+        encrypted(found.encryption),
+    ]
+    if attributes.storage_class != "STANDARD":  # S3 leaves the usual one out.
+        headers.append((b"x-amz-storage-class", attributes.storage_class.encode()))
+    headers += described_attributes(
+        attributes, kept=CONTENT_HEADERS, default_type="binary/octet-stream", metadata_prefix="x-amz-meta-"
+    )
+    return headers
 
 
-def object_head(found: StoredObject) -> bytes:
-    """Returns the same headers as they go over the wire, each line ended; built once."""
-    return _prepared(found)[1]
-
-
-def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    if found.prepared is None:
-        found.prepared = {}
-    if "s3" not in found.prepared:
-        attributes = found.attributes
-        headers = [
-            (b"etag", b'"%s"' % found.etag.encode()),
-            (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
-            (b"accept-ranges", b"bytes"),
-            encrypted(found.encryption),
-        ]
-        if attributes.storage_class != "STANDARD":  # S3 leaves the usual one out.
-            headers.append((b"x-amz-storage-class", attributes.storage_class.encode()))
-        headers += described_attributes(
-            attributes, kept=CONTENT_HEADERS, default_type="binary/octet-stream", metadata_prefix="x-amz-meta-"
-        )
-        found.prepared["s3"] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
-    return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared["s3"])
+OBJECT_HEADERS = ObjectHeaders("s3", _object_headers)
+"""Of every answer about an object."""
 
 
 async def get_object(call: Call) -> Response:
@@ -68,7 +57,7 @@ async def get_object(call: Call) -> Response:
     check = check_not_modified(call, found)
     if check is not None:
         return check
-    headers = list(object_headers(found))
+    headers = list(OBJECT_HEADERS.headers(found))
     for parameter, name in _OVERRIDES.items():
         if parameter in call.query:
             value = _header_value(call.query[parameter])
@@ -95,7 +84,7 @@ def check_not_modified(call: Call, found: StoredObject) -> Response | None:
         if error.code != "NotModified":
             raise
         validators = (b"etag", b"last-modified", b"cache-control")
-        return Response(status=304, headers=[(n, v) for n, v in object_headers(found) if n in validators])
+        return Response(status=304, headers=[(n, v) for n, v in OBJECT_HEADERS.headers(found) if n in validators])
     return None
 
 
@@ -153,5 +142,5 @@ async def get_object_attributes(call: Call) -> Response:
         content.append(element("StorageClass", found.attributes.storage_class))
     if "ObjectSize" in wanted:
         content.append(element("ObjectSize", found.size_bytes))
-    modified = [header for header in object_headers(found) if header[0] == b"last-modified"]
+    modified = [header for header in OBJECT_HEADERS.headers(found) if header[0] == b"last-modified"]
     return xml_response(document("GetObjectAttributesResponse", content), modified)

@@ -1,22 +1,19 @@
 """The S3 dialect: from a request to its handler, and from an error to S3's answer."""
 
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from buckettestbed.model.objects import Buckets, ModelError
-from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.operations.s3 import ROUTES
-from buckettestbed.rest.addressing import address
 from buckettestbed.rest.call import PART_MINIMUM_BYTES
-from buckettestbed.rest.errors import RestError
+from buckettestbed.rest.errors import ProviderError, RestError
+from buckettestbed.rest.service import RestService
 from buckettestbed.s3 import buckets, listing, reading, uploads, writing
 from buckettestbed.s3.call import S3Call
 from buckettestbed.s3.completed import CompletedUploads
-from buckettestbed.s3.errors import S3Error, from_model, from_rest
-from buckettestbed.s3.plain import PlainGets
-from buckettestbed.serving.dialect import Operation, PlainGet
-from buckettestbed.serving.messages import DisconnectedError, Request, Response
-from buckettestbed.serving.xml import XML_HEADER, document, element
+from buckettestbed.s3.errors import S3Error, translated
+from buckettestbed.s3.plain import S3PlainGets
+from buckettestbed.serving.dialect import Operation
+from buckettestbed.serving.messages import Request, Response
 
 __all__ = ["S3Service"]
 
@@ -46,105 +43,65 @@ _HANDLERS: Mapping[str, Callable[[S3Call], Awaitable[Response]]] = {
     "upload_part_copy": uploads.upload_part_copy,
 }
 
-_logger = logging.getLogger(__name__)
 
-_METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
-
-
-class S3Service:
-    """Answers S3 requests out of a bucket model.
-
-    Args:
-        buckets: the model.
-        base_hosts: host names before which a bucket's name may stand (virtual-host addressing).
-        minimum_part_bytes: least size of a part other than an upload's last.
-    """
+class S3Service(RestService):
+    """Answers S3 requests."""
 
     name = "s3"
     throttled_status = 503
+    routes = ROUTES
+    handlers = _HANDLERS
+    plain_gets = S3PlainGets
+    error_type = S3Error
+    translates = (ModelError, RestError)
 
     def __init__(
         self, buckets: Buckets, *, base_hosts: Collection[str], minimum_part_bytes: int = PART_MINIMUM_BYTES
     ) -> None:
-        self._buckets = buckets
-        self._minimum_part_bytes = minimum_part_bytes
+        super().__init__(buckets, base_hosts=base_hosts, minimum_part_bytes=minimum_part_bytes)
         self._completed = CompletedUploads()
-        self._base_hosts = tuple(base_hosts)
-        self._plain_gets = PlainGets(buckets, base_hosts=base_hosts)
-
-    def identify(self, request: Request) -> Operation:
-        """Returns what the request asks for, `unknown` where it is not served or malformed."""
-        try:
-            bucket, key = self._address(request)
-        except RestError:
-            return Operation(name=UNKNOWN)
-        name = ROUTES.name(request.method, bucket, key, request.query, request.headers)
-        return Operation(name=name, bucket=bucket, key=key, prefix="" if key else request.query.get("prefix", ""))
-
-    def _address(self, request: Request) -> tuple[str, str]:
-        return address(request.raw_path, request.headers.get("host", ""), self._base_hosts)
-
-    def plain_get(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
-        """Returns the answer to a plain GET, or None."""
-        return self._plain_gets.find(target, headers)
 
     def request_id_header(self, request_id: str) -> bytes:
         """Returns S3's header line of a request's id."""
         return b"x-amz-request-id: %s\r\n" % request_id.encode()
 
+    async def answer(self, request: Request, operation: Operation) -> Response:
+        """Returns the answer, errors included; raises only DisconnectedError."""
+        return _identified(await super().answer(request, operation), request)
+
     def error(self, request: Request, *, status: int, code: str | None = None, message: str | None = None) -> Response:
         """Returns S3's answer for an error that is not the model's."""
-        return self._identified(error_response(S3Error.of_status(status, code, message), request), request)
+        return _identified(super().error(request, status=status, code=code, message=message), request)
 
     def refusal(self, request: Request, error: S3Error) -> Response:
         """Returns S3's answer for an error that was found before the operation began."""
-        return self._identified(error_response(error, request), request)
+        return _identified(self._error_response(error, request), request)
 
-    def _identified(self, response: Response, request: Request) -> Response:
-        response.headers.append((b"x-amz-request-id", request.id.encode()))
-        return response
+    def _call(self, request: Request, operation: Operation) -> S3Call:
+        return S3Call(
+            buckets=self._buckets,
+            request=request,
+            bucket_name=operation.bucket,
+            key=operation.key,
+            minimum_part_bytes=self._minimum_part_bytes,
+            completed=self._completed,
+        )
 
-    async def answer(self, request: Request, operation: Operation) -> Response:
-        """Returns the answer, errors included; raises only DisconnectedError."""
-        name = operation.name
-        try:
-            handler = _HANDLERS.get(name)
-            if handler is None:
-                self._address(request)  # Raises what is wrong with it, if that is the reason.
-                raise S3Error("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
-            call = S3Call(
-                buckets=self._buckets,
-                request=request,
-                bucket_name=operation.bucket,
-                key=operation.key,
-                minimum_part_bytes=self._minimum_part_bytes,
-                completed=self._completed,
-            )
-            response = await handler(call)
-        except ModelError as error:
-            response = error_response(from_model(error), request)
-        except RestError as error:
-            response = error_response(from_rest(error), request)
-        except DisconnectedError:
-            raise
-        except Exception:
-            _logger.exception("%s %s failed", request.method, name)
-            response = error_response(S3Error("InternalError"), request)
-        return self._identified(response, request)
+    def _translated(self, error: Exception, operation: Operation) -> S3Error:  # noqa: ARG002 - as the XML API's.
+        assert isinstance(error, self.translates)
+        return translated(error)
+
+    def _error_fields(self, error: ProviderError, request: Request) -> Mapping[str, str]:
+        return {
+            "Code": error.code,
+            "Message": error.detail or error.wording,
+            **error.fields,
+            "Resource": request.raw_path.decode("latin-1"),
+            "RequestId": request.id,
+            "HostId": "testbed",
+        }
 
 
-def error_response(error: S3Error, request: Request) -> Response:
-    """Returns the answer for an error: S3's document, or headers alone where the request was HEAD."""
-    if request.method == "HEAD" or error.status == 304:
-        return Response(status=error.status, headers=[XML_HEADER, *error.headers], content_length=0)
-    resource = request.raw_path.decode("latin-1")
-    fields = {
-        "Code": error.code,
-        "Message": error.message,
-        **error.fields,
-        "Resource": resource,
-        "RequestId": request.id,
-        "HostId": "testbed",
-    }
-    body = document("Error", [element(name, value) for name, value in fields.items()], namespace=None)
-    return Response(status=error.status, headers=[XML_HEADER, *error.headers], body=body)
+def _identified(response: Response, request: Request) -> Response:
+    response.headers.append((b"x-amz-request-id", request.id.encode()))
+    return response

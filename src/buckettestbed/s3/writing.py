@@ -24,7 +24,7 @@ from buckettestbed.s3.checksums import (
     verify,
 )
 from buckettestbed.s3.conditions import delete_check, write_check
-from buckettestbed.s3.errors import S3Error, from_rest
+from buckettestbed.s3.errors import S3Error, translated
 from buckettestbed.s3.xml import parse
 from buckettestbed.serving.messages import Response
 from buckettestbed.serving.xml import children, document, element, text, timestamp
@@ -155,7 +155,7 @@ async def delete_objects(call: Call) -> Response:
             check_key(key)
             call.buckets.delete(bucket, key, check=delete_check(etag))
         except RestError as refused:
-            error = from_rest(refused)
+            error = translated(refused)
             described = element("Key", key) + element("Code", error.code) + element("Message", error.message)
             results.append(f"<Error>{described}</Error>")
         else:

@@ -6,7 +6,7 @@ that does not hold, a missing object, an unusual parameter or header) is left to
 
 from collections.abc import Collection
 
-from buckettestbed.gcs.json.reading import media_head
+from buckettestbed.gcs.json.reading import MEDIA_HEADERS
 from buckettestbed.model.objects import Buckets, StoredObject
 from buckettestbed.operations.gcs_json import parse_path
 from buckettestbed.rest.plain import plain_answer
@@ -59,7 +59,7 @@ class PlainDownloads:
             return None
         if "content-encoding" in found.attributes.headers:  # It may have to be decompressed.
             return None
-        return plain_answer(names[0], found, media_head(found), range_header)
+        return plain_answer(names[0], found, MEDIA_HEADERS.lines(found), range_header)
 
     def _parse(self, path: bytes) -> tuple[str, str] | None:
         address = parse_path(path)

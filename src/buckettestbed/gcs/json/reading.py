@@ -1,7 +1,6 @@
 """Objects' metadata and bytes over the JSON API."""
 
 from email.utils import formatdate
-from typing import cast
 
 from buckettestbed.gcs.hashes import hash_header
 from buckettestbed.gcs.json.call import Call
@@ -10,13 +9,11 @@ from buckettestbed.gcs.json.resources import CONTENT_FIELDS, object_etag
 from buckettestbed.gcs.preconditions import NotModifiedError
 from buckettestbed.gcs.transcoding import decompressed, is_transcoded
 from buckettestbed.model.objects import Attributes, StoredObject
-from buckettestbed.rest.attributes import described_attributes
+from buckettestbed.rest.attributes import ObjectHeaders, described_attributes
 from buckettestbed.serving.messages import ContentSlice, Response
 from buckettestbed.serving.ranges import UnsatisfiableRangeError, byte_range, content_range
 
-__all__ = ["get_metadata", "get_object", "media_head", "media_headers"]
-
-_CACHE = "gcs-json"
+__all__ = ["MEDIA_HEADERS", "get_metadata", "get_object"]
 
 
 async def get_metadata(call: Call) -> Response:
@@ -44,39 +41,29 @@ def _matches(header: str, etag: str) -> bool:
     return header.strip() == "*" or etag in (tag.strip().removeprefix("W/").strip('"') for tag in header.split(","))
 
 
-def media_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of an object that every answer with its bytes has; built once, so do not change the list."""
-    return _prepared(found)[0]
+def _object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
+    headers = [
+        (b"etag", object_etag(found).encode()),
+        (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
+        (b"x-goog-generation", b"%d" % found.generation),
+        (b"x-goog-metageneration", b"%d" % found.metageneration),
+        (b"x-goog-hash", hash_header(found)),
+        (b"x-goog-storage-class", found.attributes.storage_class.encode()),
+        (b"x-goog-stored-content-length", b"%d" % found.size_bytes),
+        *described_attributes(
+            Attributes(headers=found.attributes.headers),
+            kept=tuple(CONTENT_FIELDS.values()),
+            default_type="application/octet-stream",
+            metadata_prefix="",
+        ),
+    ]
+    encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
+    headers.append((b"x-goog-stored-content-encoding", encoding))
+    return headers
 
 
-def media_head(found: StoredObject) -> bytes:
-    """Returns the same headers as they go over the wire, each line ended; built once."""
-    return _prepared(found)[1]
-
-
-def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    if found.prepared is None:
-        found.prepared = {}
-    if _CACHE not in found.prepared:
-        headers = [
-            (b"etag", object_etag(found).encode()),
-            (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
-            (b"x-goog-generation", b"%d" % found.generation),
-            (b"x-goog-metageneration", b"%d" % found.metageneration),
-            (b"x-goog-hash", hash_header(found)),
-            (b"x-goog-storage-class", found.attributes.storage_class.encode()),
-            (b"x-goog-stored-content-length", b"%d" % found.size_bytes),
-            *described_attributes(
-                Attributes(headers=found.attributes.headers),
-                kept=tuple(CONTENT_FIELDS.values()),
-                default_type="application/octet-stream",
-                metadata_prefix="",
-            ),
-        ]
-        encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
-        headers.append((b"x-goog-stored-content-encoding", encoding))
-        found.prepared[_CACHE] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
-    return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared[_CACHE])
+MEDIA_HEADERS = ObjectHeaders("gcs-json", _object_headers)
+"""Of every answer with an object's bytes."""
 
 
 async def get_object(call: Call) -> Response:
@@ -84,7 +71,7 @@ async def get_object(call: Call) -> Response:
     found = call.found()
     _check_read(call, found)
     if is_transcoded(found, call.headers):
-        return await decompressed(found, media_headers(found))
+        return await decompressed(found, MEDIA_HEADERS.headers(found))
     range_header = call.headers.get("range")
     if range_header is not None and call.headers.get("if-range", object_etag(found)).strip('"') != object_etag(found):
         range_header = None
@@ -93,7 +80,7 @@ async def get_object(call: Call) -> Response:
     except UnsatisfiableRangeError:
         raise JsonError(416, headers=[(b"content-range", b"bytes */%d" % found.size_bytes)]) from None
     start, stop = span or (0, found.size_bytes)
-    headers = list(media_headers(found))
+    headers = list(MEDIA_HEADERS.headers(found))
     if span is not None:
         headers.append((b"content-range", content_range(start, stop, found.size_bytes)))
     body = ContentSlice(content=found.content, start=start, stop=stop)

@@ -18,11 +18,9 @@ from buckettestbed.model.objects import (
     ObjectChangedError,
     UploadMissingError,
 )
-from buckettestbed.rest.errors import RestError
-from buckettestbed.serving.messages import Request, Response
-from buckettestbed.serving.xml import XML_HEADER, document, element
+from buckettestbed.rest.errors import ProviderError, RestError
 
-__all__ = ["TRANSLATED", "XmlApiError", "error_response", "translated"]
+__all__ = ["TRANSLATED", "XmlApiError", "translated"]
 
 _CODES: Mapping[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access denied."),
@@ -90,28 +88,11 @@ TRANSLATED = (
 """The exceptions that `translated` takes."""
 
 
-class XmlApiError(RestError):
-    """An answer of the XML API that is an error.
+class XmlApiError(ProviderError):
+    """An answer of the XML API that is an error; its `detail` says what is wrong in this case."""
 
-    Args:
-        code: one of the API's codes; it decides the status.
-        details: what is wrong in this case, or None.
-        headers: further headers of the answer.
-    """
-
-    def __init__(
-        self, code: str, details: str | None = None, *, headers: list[tuple[bytes, bytes]] | None = None
-    ) -> None:
-        super().__init__(code, details, headers=headers)
-        self.status, self.message = _CODES[code]
-
-    @classmethod
-    def of_status(cls, status: int, code: str | None = None, message: str | None = None) -> "XmlApiError":
-        """Returns an error that has this status whatever its code says; without a code the usual one for it."""
-        known = code or _USUAL_CODES.get(status, "InternalError" if status >= 500 else "InvalidRequest")
-        error = cls(known if known in _CODES else "InternalError")
-        error.code, error.status, error.message = known, status, message or error.message
-        return error
+    codes = _CODES
+    usual = _USUAL_CODES
 
 
 def translated(error: Exception, resource: str) -> XmlApiError:
@@ -152,12 +133,3 @@ def translated(error: Exception, resource: str) -> XmlApiError:
         case ObjectChangedError():
             return XmlApiError("OperationAborted", str(error))
     return XmlApiError("InvalidRequest", str(error))
-
-
-def error_response(error: XmlApiError, request: Request) -> Response:
-    """Returns the answer for an error: the API's document, or headers alone where the request was HEAD."""
-    if request.method == "HEAD" or error.status == 304:
-        return Response(status=error.status, headers=[XML_HEADER, *error.headers], content_length=0)
-    fields = {"Code": error.code, "Message": error.message, "Details": error.detail or error.message}
-    body = document("Error", [element(name, value) for name, value in fields.items()], namespace=None)
-    return Response(status=error.status, headers=[XML_HEADER, *error.headers], body=body)

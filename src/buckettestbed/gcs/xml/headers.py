@@ -4,14 +4,13 @@ headers."""
 from collections.abc import Mapping
 from dataclasses import replace
 from email.utils import formatdate
-from typing import cast
 
 from buckettestbed.gcs.hashes import hash_header
 from buckettestbed.gcs.xml.errors import XmlApiError
 from buckettestbed.model.objects import Attributes, StoredObject
-from buckettestbed.rest.attributes import described_attributes, stated_attributes
+from buckettestbed.rest.attributes import ObjectHeaders, described_attributes, stated_attributes
 
-__all__ = ["METADATA_LIMIT_BYTES", "object_head", "object_headers", "requested_attributes", "written_headers"]
+__all__ = ["METADATA_LIMIT_BYTES", "OBJECT_HEADERS", "requested_attributes", "written_headers"]
 
 METADATA_LIMIT_BYTES = 8 << 10
 """*Source*: Cloud Storage quotas and limits: custom metadata of an object, 8 KiB."""
@@ -39,30 +38,17 @@ def requested_attributes(headers: Mapping[str, str]) -> Attributes:
     return replace(stated, storage_class=storage_class)
 
 
-def object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of an object that every answer with it has; built once, so do not change the list."""
-    return _prepared(found)[0]
+def _object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
+    return [
+        *written_headers(found),
+        (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
+        (b"accept-ranges", b"bytes"),
+        *described_attributes(found.attributes, kept=_KEPT, default_type=_DEFAULT_TYPE, metadata_prefix="x-goog-meta-"),
+    ]
 
 
-def object_head(found: StoredObject) -> bytes:
-    """Returns the same headers as they go over the wire, each line ended; built once."""
-    return _prepared(found)[1]
-
-
-def _prepared(found: StoredObject) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    if found.prepared is None:
-        found.prepared = {}
-    if "gcs-xml" not in found.prepared:
-        headers = [
-            *written_headers(found),
-            (b"last-modified", formatdate(found.modified_s, usegmt=True).encode()),
-            (b"accept-ranges", b"bytes"),
-            *described_attributes(
-                found.attributes, kept=_KEPT, default_type=_DEFAULT_TYPE, metadata_prefix="x-goog-meta-"
-            ),
-        ]
-        found.prepared["gcs-xml"] = headers, b"".join(b"%s: %s\r\n" % header for header in headers)
-    return cast("tuple[list[tuple[bytes, bytes]], bytes]", found.prepared["gcs-xml"])
+OBJECT_HEADERS = ObjectHeaders("gcs-xml", _object_headers)
+"""Of every answer about an object."""
 
 
 def written_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:

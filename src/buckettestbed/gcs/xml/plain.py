@@ -7,12 +7,12 @@ API's ordinary way.
 import re
 from collections.abc import Collection
 
-from buckettestbed.gcs.xml.headers import object_head
-from buckettestbed.model.objects import Buckets, StoredObject
-from buckettestbed.rest.plain import PlainPaths, plain_answer
+from buckettestbed.gcs.xml.headers import OBJECT_HEADERS
+from buckettestbed.model.objects import StoredObject
+from buckettestbed.rest.plain import PlainGets, plain_answer
 from buckettestbed.serving.dialect import PlainGet
 
-__all__ = ["PlainGets"]
+__all__ = ["XmlPlainGets"]
 
 _WITHOUT_EFFECT = frozenset(
     b"accept accept-encoding authorization cache-control connection user-agent x-goog-api-client x-goog-content-sha256"
@@ -28,20 +28,11 @@ _QUERY = re.compile(
 """The query of a signed address (version 4 or 2), which changes nothing in the answer, and a generation."""
 
 
-class PlainGets:
-    """Recognises plain GETs, path-style.
-
-    Args:
-        buckets: the model.
-        base_hosts: host names before which a bucket's name may stand; such requests are not plain.
-    """
-
-    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
-        self._paths = PlainPaths(buckets, base_hosts=base_hosts)
+class XmlPlainGets(PlainGets):
+    """Recognises them as the XML API has them."""
 
     def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
-        """Returns the answer for a request target and headers (names in lower case), or None where the request is not
-        plain."""
+        """Returns the answer, or None where the request is not plain."""
         range_header, if_match, generation_match, host = None, None, None, b""
         for name, value in headers:
             if name == b"range":
@@ -61,12 +52,12 @@ class PlainGets:
             if matched is None or query.count(b"generation=") > 1:
                 return None
             generation = matched["generation"]
-        names = self._paths.find(host, path)
+        names = self.object(host, path)
         if names is None or not _current(names[1], if_match, generation_match, generation):
             return None
         if "content-encoding" in names[1].attributes.headers:  # It may have to be decompressed.
             return None
-        return plain_answer(names[0], names[1], object_head(names[1]), range_header)
+        return plain_answer(names[0], names[1], OBJECT_HEADERS.lines(names[1]), range_header)
 
 
 def _current(

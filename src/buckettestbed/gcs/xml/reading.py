@@ -4,7 +4,7 @@ from buckettestbed.gcs.preconditions import NotModifiedError
 from buckettestbed.gcs.transcoding import decompressed, is_transcoded
 from buckettestbed.gcs.xml.conditions import conditions, found_object
 from buckettestbed.gcs.xml.errors import XmlApiError
-from buckettestbed.gcs.xml.headers import object_headers
+from buckettestbed.gcs.xml.headers import OBJECT_HEADERS
 from buckettestbed.model.objects import StoredObject
 from buckettestbed.rest.call import Call
 from buckettestbed.rest.conditions import check_read, range_applies
@@ -26,8 +26,8 @@ async def get_object(call: Call) -> Response:
     found = found_object(call)
     if _not_modified(call, found):
         validators = (b"etag", b"last-modified", b"cache-control", b"x-goog-generation", b"x-goog-metageneration")
-        return Response(status=304, headers=[(n, v) for n, v in object_headers(found) if n in validators])
-    headers = list(object_headers(found))
+        return Response(status=304, headers=[(n, v) for n, v in OBJECT_HEADERS.headers(found) if n in validators])
+    headers = list(OBJECT_HEADERS.headers(found))
     for parameter, name in _OVERRIDES.items():
         if parameter in call.query:
             headers = [*((n, v) for n, v in headers if n != name), (name, _header_value(call.query[parameter]))]

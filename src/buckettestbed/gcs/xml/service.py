@@ -1,19 +1,16 @@
 """The XML API: from a request to its handler, and from an error to the API's answer."""
 
-import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from buckettestbed.gcs.xml import buckets, listing, reading, uploads, writing
-from buckettestbed.gcs.xml.errors import TRANSLATED, XmlApiError, error_response, translated
-from buckettestbed.gcs.xml.plain import PlainGets
-from buckettestbed.model.objects import Buckets
+from buckettestbed.gcs.xml.errors import TRANSLATED, XmlApiError, translated
+from buckettestbed.gcs.xml.plain import XmlPlainGets
 from buckettestbed.operations.gcs_xml import ROUTES
-from buckettestbed.operations.routes import UNKNOWN
-from buckettestbed.rest.addressing import address
-from buckettestbed.rest.call import PART_MINIMUM_BYTES, Call
-from buckettestbed.rest.errors import RestError
-from buckettestbed.serving.dialect import Operation, PlainGet
-from buckettestbed.serving.messages import DisconnectedError, Request, Response
+from buckettestbed.rest.call import Call
+from buckettestbed.rest.errors import ProviderError
+from buckettestbed.rest.service import RestService
+from buckettestbed.serving.dialect import Operation
+from buckettestbed.serving.messages import Request, Response
 
 __all__ = ["XmlService"]
 
@@ -41,69 +38,18 @@ _HANDLERS: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
     "upload_part": uploads.upload_part,
 }
 
-_logger = logging.getLogger(__name__)
 
-_METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
+class XmlService(RestService):
+    """Answers requests of the XML API."""
 
+    routes = ROUTES
+    handlers = _HANDLERS
+    plain_gets = XmlPlainGets
+    error_type = XmlApiError
+    translates = TRANSLATED
 
-class XmlService:
-    """Answers requests of the XML API out of a bucket model.
+    def _translated(self, error: Exception, operation: Operation) -> XmlApiError:
+        return translated(error, f"{operation.bucket}/{operation.key}" if operation.key else operation.bucket)
 
-    Args:
-        buckets: the model.
-        base_hosts: host names before which a bucket's name may stand (virtual-host addressing).
-        minimum_part_bytes: least size of a part other than an upload's last.
-    """
-
-    def __init__(
-        self, buckets: Buckets, *, base_hosts: Collection[str], minimum_part_bytes: int = PART_MINIMUM_BYTES
-    ) -> None:
-        self._buckets = buckets
-        self._base_hosts = tuple(base_hosts)
-        self._minimum_part_bytes = minimum_part_bytes
-        self._plain_gets = PlainGets(buckets, base_hosts=base_hosts)
-
-    def identify(self, request: Request) -> Operation:
-        """Returns what the request asks for, `unknown` where it is not served or malformed."""
-        try:
-            bucket, key = self._address(request)
-        except RestError:
-            return Operation(name=UNKNOWN)
-        name = ROUTES.name(request.method, bucket, key, request.query, request.headers)
-        return Operation(name=name, bucket=bucket, key=key, prefix="" if key else request.query.get("prefix", ""))
-
-    def _address(self, request: Request) -> tuple[str, str]:
-        return address(request.raw_path, request.headers.get("host", ""), self._base_hosts)
-
-    async def answer(self, request: Request, operation: Operation) -> Response:
-        """Returns the answer, errors included; raises only DisconnectedError."""
-        name = operation.name
-        resource = f"{operation.bucket}/{operation.key}" if operation.key else operation.bucket
-        try:
-            handler = _HANDLERS.get(name)
-            if handler is None:
-                self._address(request)  # Raises what is wrong with it, if that is the reason.
-                raise XmlApiError("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
-            call = Call(
-                buckets=self._buckets,
-                request=request,
-                bucket_name=operation.bucket,
-                key=operation.key,
-                minimum_part_bytes=self._minimum_part_bytes,
-            )
-            return await handler(call)
-        except TRANSLATED as error:
-            return error_response(translated(error, resource), request)
-        except DisconnectedError:
-            raise
-        except Exception:
-            _logger.exception("%s %s failed", request.method, name)
-            return error_response(XmlApiError("InternalError"), request)
-
-    def error(self, request: Request, *, status: int, code: str | None = None, message: str | None = None) -> Response:
-        """Returns the API's answer for an error that is not the model's."""
-        return error_response(XmlApiError.of_status(status, code, message), request)
-
-    def plain_get(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
-        """Returns the answer to a plain GET, or None."""
-        return self._plain_gets.find(target, headers)
+    def _error_fields(self, error: ProviderError, request: Request) -> Mapping[str, str]:  # noqa: ARG002 - as S3's.
+        return {"Code": error.code, "Message": error.wording, "Details": error.detail or error.wording}
