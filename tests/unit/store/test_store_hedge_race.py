@@ -317,9 +317,17 @@ def test_a_body_that_stands_still_is_told_after_its_patience() -> None:
     track.hedges.began(attempt)
     track.engine.attempts = [attempt]
     now_s = attempt.started_s
-    assert track.hedges.stalled(now_s) == []
+
+    def never(_: Operation[Any]) -> bool:
+        return False
+
+    assert track.hedges.stalled(now_s, never) == []
     for step in range(1, 40):  # It moves.
         track.engine.bytes[attempt] = step
-        assert track.hedges.stalled(now_s + step) == []
-    assert track.hedges.stalled(now_s + 40.9) == []
-    assert track.hedges.stalled(now_s + 41.5) == [attempt]
+        assert track.hedges.stalled(now_s + step, never) == []
+    assert track.hedges.stalled(now_s + 40.9, never) == []
+    before = track.policy.scarcity
+    assert track.hedges.stalled(now_s + 41.5, lambda _: True) == []  # It is its last attempt, and costs nothing.
+    assert track.policy.scarcity == before
+    assert track.hedges.stalled(now_s + 42.0, never) == [attempt]
+    assert track.policy.scarcity > before

@@ -149,8 +149,11 @@ class Hedges:
         patience_s = late_after_s * scarcity * (1 if race is None else race.patience)
         return sent_s is not None and now_s - sent_s >= patience_s
 
-    def stalled(self, now_s: float) -> list[Attempt]:
-        """Return the reads that do not move any more and should be broken off, to go on from where they are."""
+    def stalled(self, now_s: float, is_last_attempt: Callable[[Operation[Any]], bool]) -> list[Attempt]:
+        """Return the reads that do not move any more and should be broken off, to go on from where they are.
+
+        Without another attempt it is better to wait as long as ``stall_timeout_s`` allows.
+        """
         found: list[Attempt] = []
         if self._look_s is None or now_s < self._look_s:
             return found
@@ -163,7 +166,11 @@ class Hedges:
             received_bytes = self._engine.received_bytes(attempt)
             if received_bytes != attempt.moved_bytes:
                 attempt.moved_bytes, attempt.moved_s = received_bytes, now_s
-            elif now_s - attempt.moved_s >= self._policy.stalled_after_s(operation.attempts) and self._policy.take():
+            elif (
+                now_s - attempt.moved_s >= self._policy.stalled_after_s(operation.attempts)
+                and not is_last_attempt(self.owner(operation))
+                and self._policy.take()
+            ):
                 found.append(attempt)
         self._look_s = now_s + _LOOK_S if self._engine.busy else None
         return found

@@ -192,10 +192,10 @@ class Loop:
         hedges.decide()
         for twin in hedges.late(now_s, strained=self._pace.strained):
             self._queue.add_first(twin)
-        for attempt in hedges.stalled(now_s):
+        for attempt in hedges.stalled(now_s, self._retries.is_last_attempt):
             operation = attempt.operation
-            if attempt.over or self._retries.is_last_attempt(hedges.owner(operation)):
-                continue  # Without another attempt it is better to wait as long as stall_timeout_s allows.
+            if attempt.over:
+                continue
             self._engine.interrupt(attempt)
             self._end(attempt, Again(operation.error("no byte came any more; asking again from where it stopped")))
 
