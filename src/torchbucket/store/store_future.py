@@ -1,9 +1,11 @@
-"""The futures of a store: they survive a fork, and refuse to be waited for by the thread that must settle them."""
+"""The futures of a store: they survive a fork, and refuse to be waited for by the threads that must settle them.
+
+Only their own methods can refuse: ``concurrent.futures.wait`` and ``as_completed`` ask nobody, and wait for ever there.
+"""
 
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -15,47 +17,54 @@ from torchbucket.store import forking
 __all__ = [
     "StoreFuture",
     "TransportThread",
+    "become_store_thread",
     "completed",
-    "on_transport_thread",
-    "refuse_in_pool",
+    "on_store_thread",
     "refuse_to_wait",
     "submit_to",
 ]
 
 T = TypeVar("T")
 
+_this_thread = threading.local()
+
+
+def become_store_thread() -> None:
+    """Mark the calling thread as one that settles futures of stores, so that nothing it runs may wait for one."""
+    _this_thread.process = forking.forks_before
+
+
+def on_store_thread() -> bool:
+    """Whether the calling thread is one that gets a store's calls on, so that it must not wait for any."""
+    # In a child that a callback forked, the thread has no store to serve any more.
+    return getattr(_this_thread, "process", None) == forking.forks_before
+
 
 class TransportThread(threading.Thread):
-    """A thread that settles futures of stores, so that nothing it runs may wait for one."""
+    """A thread that settles futures of stores. An interpreter that exits does not wait for it."""
 
     def __init__(self, target: Callable[[], None], name: str) -> None:
-        # A daemon: an interpreter that exits does not wait for the network.
         super().__init__(target=target, name=name, daemon=True)
         self.process = forking.forks_before
 
-
-def on_transport_thread() -> bool:
-    """Whether the calling thread is one that gets requests on, so that it must not wait for any."""
-    thread = threading.current_thread()
-    # In a child that a callback forked, the thread has no transport to serve any more.
-    return isinstance(thread, TransportThread) and thread.process == forking.forks_before
+    def run(self) -> None:
+        """Do the work, marked as a store's."""
+        become_store_thread()
+        super().run()
 
 
 def refuse_to_wait(for_what: str) -> None:
-    """Raise ``StoreError`` where this thread must not wait for a store, since it is the one that gets it on.
+    """Raise ``StoreError`` where this thread must not wait for a store, since it is one that gets stores on.
 
     Args:
         for_what: what would be waited for, for the message.
     """
-    if on_transport_thread():
-        raise _waits_for_itself(for_what, "a transport's own thread")
-
-
-def _waits_for_itself(for_what: str, whose: str) -> StoreError:
-    return StoreError(
-        f"{for_what}: {whose} cannot wait, since it is what brings the result. This was called from a done-callback, "
-        "an observer or a destructor that runs there; hand the work to another thread, for example an executor's"
-    )
+    if on_store_thread():
+        raise StoreError(
+            f"{for_what}: a store's own thread cannot wait, since it is what brings the result. This was called from a "
+            "done-callback, an observer or a destructor that runs there; hand the work to another thread, for example "
+            "an executor's"
+        )
 
 
 class StoreFuture(Future[T]):
@@ -84,7 +93,7 @@ class StoreFuture(Future[T]):
             StoreError: the calling thread is the one that would bring it.
         """
         if not self.done():
-            self._refuse_to_wait("result")
+            refuse_to_wait("result")
         try:
             return super().result(timeout)
         finally:
@@ -93,14 +102,11 @@ class StoreFuture(Future[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the failure; see ``result``."""
         if not self.done():
-            self._refuse_to_wait("exception")
+            refuse_to_wait("exception")
         try:
             return super().exception(timeout)
         finally:
             del self
-
-    def _refuse_to_wait(self, for_what: str) -> None:
-        refuse_to_wait(for_what)
 
     def _settle_in_child(self) -> None:
         self._process = forking.forks_before
@@ -117,30 +123,6 @@ class StoreFuture(Future[T]):
             )
 
 
-class _PoolFuture(StoreFuture[T]):
-    """The future of what a pool's thread does, for which no thread of that pool may wait: all of them could."""
-
-    def __init__(self, pool: Executor) -> None:
-        super().__init__()
-        self._pool = weakref.ref(pool)  # it ends when its owner lets go of it
-
-    def _refuse_to_wait(self, for_what: str) -> None:
-        super()._refuse_to_wait(for_what)
-        pool = self._pool()
-        if pool is not None:
-            refuse_in_pool(for_what, pool)
-
-
-_working = threading.local()
-
-
-def refuse_in_pool(for_what: str, pool: Executor) -> None:
-    """Raise ``StoreError`` where this is one of the pool's threads, which must not wait for what the pool does."""
-    working = getattr(_working, "pool", None)
-    if working is not None and working() is pool:
-        raise _waits_for_itself(for_what, "a store's own thread")
-
-
 def completed(work: Callable[[], T]) -> StoreFuture[T]:
     """Do the work now and return it as a future that is done."""
     future: StoreFuture[T] = StoreFuture()
@@ -150,14 +132,9 @@ def completed(work: Callable[[], T]) -> StoreFuture[T]:
 
 def submit_to(pool: Executor, work: Callable[[], T]) -> StoreFuture[T]:
     """Have a pool's thread do the work."""
-    future: _PoolFuture[T] = _PoolFuture(pool)
-    pool.submit(_fulfil_in_pool, weakref.ref(pool), future, work).add_done_callback(partial(_follow, future))
+    future: StoreFuture[T] = StoreFuture()
+    pool.submit(_fulfil, future, work).add_done_callback(partial(_follow, future))
     return future
-
-
-def _fulfil_in_pool(pool: weakref.ref[Executor], future: StoreFuture[T], work: Callable[[], T]) -> None:
-    _working.pool = pool
-    _fulfil(future, work)
 
 
 def _fulfil(future: StoreFuture[T], work: Callable[[], T]) -> None:

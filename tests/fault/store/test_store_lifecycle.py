@@ -172,7 +172,11 @@ def test_what_would_wait_on_the_transports_own_thread_raises(
         finally:
             over.set()
 
+    # A callback that is added to a future that is done runs here.
+    answered = threading.Event()
+    server.faults["get_object"].append(Fault(until=answered))
     store.submit_read(Read(key="k")).add_done_callback(from_a_callback)
+    answered.set()
     assert over.wait(60)
     assert len(told) == 1
     assert isinstance(told[0], StoreError)
@@ -200,7 +204,10 @@ def test_a_limit_that_is_used_up_is_not_waited_for_on_the_transports_own_thread(
             over.set()
 
     limit.acquire()
+    answered = threading.Event()
+    server.faults["get_object"].append(Fault(until=answered))
     opened().submit_read(Read(key="k")).add_done_callback(from_a_callback)
+    answered.set()
     assert over.wait(60)
     assert isinstance(told[0], StoreError)
     assert "own thread" in str(told[0])

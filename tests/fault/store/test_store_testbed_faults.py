@@ -25,6 +25,8 @@ from torchbucket.errors import (
     TransportError,
 )
 from torchbucket.store import ObjectInfo, Read, RequestRecord, Store, is_temporary, open_store
+from torchbucket.store.gcs.dialect import GcsDialect
+from torchbucket.store.http.part_writer import abort_open_writers
 
 PART = 5 * MIB
 SMALL = random.Random(1).randbytes(100_000)
@@ -223,6 +225,21 @@ def test_what_a_write_on_a_condition_left_is_no_sample_and_is_swept(joining: Pla
     assert list(IterableDataset.from_prefix(uri, config=config)) == [b"a sample", LARGE]
     assert len(sweep_temporaries(uri, older_than_s=0, config=config).removed) == 1
     assert sorted(joining.left()) == ["a", "k"]
+
+
+def test_an_exit_during_a_write_on_a_condition_leaves_no_temporary(
+    joining: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread gets no further than to the request that would make the object of the temporary one."""
+
+    def end(*_: object, **__: object) -> None:
+        abort_open_writers()
+        raise SystemExit
+
+    monkeypatch.setattr(GcsDialect, "compose_objects", end)
+    with pytest.raises(SystemExit), joining.store.open_writer(f"{joining.area}k", if_absent=True) as writer:
+        writer.write(LARGE)
+    assert joining.left() == []
 
 
 @pytest.mark.parametrize("operation", WRITES)

@@ -229,7 +229,7 @@ def test_writers_of_a_silent_server_are_given_up_together_and_hide_nothing(
             writer.write(bytes(5 * MIB + 1))
         raise ZeroDivisionError
     assert not answered.is_set()
-    assert len([record for record in caplog.records if "could not be aborted" in record.message]) == WRITERS
+    assert len([record for record in caplog.records if "could not be removed" in record.message]) == WRITERS
     answered.set()
     store.close()  # what was handed over goes on
     assert server.uploads == {}

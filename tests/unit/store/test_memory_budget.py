@@ -131,7 +131,7 @@ def test_a_transports_thread_does_not_wait_for_the_parts_that_it_sends() -> None
     thread.start()
     thread.join(30)
     assert len(errors) == 1
-    assert errors[0].startswith("open_writer memory://second: a transport's own thread cannot wait")
+    assert errors[0].startswith("open_writer memory://second: a store's own thread cannot wait")
     assert memory.taken_bytes == 5 * MIB
 
 

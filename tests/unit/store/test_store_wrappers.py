@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, wait
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from torchbucket.errors import ConfigError, NotFoundError, StoreError
 from torchbucket.store import ObjectData, ObjectInfo, Read, Store, open_store
+from torchbucket.store.store_future import TransportThread
 from torchbucket.store.wrappers import (
     ForwardingStore,
     LimitedStore,
@@ -25,7 +27,7 @@ from torchbucket.store.wrappers import (
     RateLimit,
     ThrottledStore,
 )
-from torchbucket.store.wrappers.delays import call_at
+from torchbucket.store.wrappers.delays import _Delays, call_at
 
 _numbers = itertools.count()
 Wrap = Callable[[Store], Store]
@@ -422,6 +424,18 @@ def test_the_thread_of_throttled_reads_waits_for_none() -> None:
     assert later.cancel()
     assert isinstance(told[0], StoreError)
     assert "own thread" in str(told[0])
+
+
+def test_a_delayed_call_is_made_though_a_thread_could_not_be_started_for_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    delays, made = _Delays(), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(TransportThread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError, match="new thread"):
+            delays.add(time.monotonic(), lambda: None)
+    delays.add(time.monotonic(), made.set)
+    assert made.wait(60)
 
 
 def test_a_throttled_read_given_up_is_never_begun() -> None:

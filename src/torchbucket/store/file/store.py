@@ -25,7 +25,7 @@ from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.list_page import page_of
 from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenUpload, Read, Target
 from torchbucket.store.scatter import check_within
-from torchbucket.store.store_future import refuse_in_pool, submit_to
+from torchbucket.store.store_future import become_store_thread, refuse_to_wait, submit_to
 from torchbucket.store.temporary_names import target_of
 from torchbucket.store.writable_bytes import writable_bytes
 from torchbucket.uri import ObjectURI, key_bytes
@@ -113,7 +113,7 @@ class FileStore(BaseStore):
         with self._lock:
             if self._pool is None:
                 workers = min(self._config.concurrency, _READERS)
-                self._pool = ThreadPoolExecutor(workers, thread_name_prefix="torchbucket-file")
+                self._pool = ThreadPoolExecutor(workers, "torchbucket-file", initializer=become_store_thread)
             return submit_to(self._pool, work)
 
     def _fill(
@@ -217,13 +217,13 @@ class FileStore(BaseStore):
         """End the store's threads once their reads are done.
 
         Raises:
-            StoreError: this is one of them; they end in time, but that cannot be waited for.
+            StoreError: this is a store's own thread; they end in time, but that cannot be waited for.
         """
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)
-            refuse_in_pool("close", pool)
+            refuse_to_wait("close")
             pool.shutdown()
 
     def _path(self, key: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import wait
 
 from torchbucket.errors import StoreError
+from torchbucket.store.http.clean_up import remove_temporaries
 from torchbucket.store.http.dialect import Dialect
-from torchbucket.store.http.temporary_objects import remove_temporaries
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.temporary_names import temporary_key
 from torchbucket.store.transport.body import Body
@@ -57,19 +57,16 @@ def _joined(
     following: list[ObjectInfo | Operation[ObjectInfo]] = []
     # Joining a group of `most` leaves `most - 1` fewer; the rest of a level that fits then is not touched.
     surplus = len(level) - most
-    position = 0
-    while position < len(level):
-        group = level[position : position + (min(most, surplus + 1) if surplus > 0 else 1)]
-        position += len(group)
+    while level:
+        size = max(1, min(most, surplus + 1))
+        group, level = level[:size], level[size:]
         surplus -= len(group) - 1
         if len(group) == 1:
-            following.append(group[0])
+            following += group
             continue
-        key = temporary_key(target_key)
-        temporaries.append(key)
-        operation = dialect.compose_objects(group, key, condition=None)
-        operations.append(operation)
-        following.append(operation)
+        temporaries.append(temporary_key(target_key))
+        operations.append(dialect.compose_objects(group, temporaries[-1], condition=None))
+        following.append(operations[-1])
     transport.submit(operations)
     try:
         return [item if isinstance(item, ObjectInfo) else item.future.result() for item in following]

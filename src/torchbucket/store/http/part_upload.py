@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import partial
@@ -13,11 +11,11 @@ from typing import Any, Final
 from torchbucket.errors import StoreError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import Checksum
+from torchbucket.store.http.clean_up import clean_up, remove_temporaries
 from torchbucket.store.http.dialect import Dialect
-from torchbucket.store.http.temporary_objects import remove_temporaries
 from torchbucket.store.http.uploads import UploadedPart
 from torchbucket.store.protocol import ObjectInfo
-from torchbucket.store.store_future import on_transport_thread, refuse_to_wait
+from torchbucket.store.store_future import on_store_thread, refuse_to_wait
 from torchbucket.store.temporary_names import temporary_key
 from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Operation
@@ -25,16 +23,11 @@ from torchbucket.store.transport.transport import Transport
 
 __all__ = ["PartUpload"]
 
-_log = logging.getLogger("torchbucket.uploads")
-
 # How long an abort waits for the parts that it cut; each is cut within one turn of the transport's loop.
 _CUT_TIMEOUT_S: Final = 30.0
 
-# How long an abort waits for the server. What takes longer goes on by itself, and until it is over others of the store
-# do not wait: a program that gives up sixteen writers of a service that is down must not wait sixteen times.
+# How long an abort waits for the server.
 _ABORT_PATIENCE_S: Final = 5.0
-
-_late_aborts: weakref.WeakKeyDictionary[Transport, Operation[None]] = weakref.WeakKeyDictionary()
 
 
 class PartUpload:
@@ -73,7 +66,7 @@ class PartUpload:
         self._most_pending = most_pending
         self._changed = threading.Condition()
         self._pending: dict[int, Operation[UploadedPart]] = {}  # by their numbers
-        self._arrived: list[UploadedPart] = []
+        self._arrived: dict[int, UploadedPart] = {}
         self._failure: BaseException | None = None
         self.count = 0
         """How many parts were sent."""
@@ -149,7 +142,7 @@ class PartUpload:
         error = future.exception()
         with self._changed:
             if error is None:
-                self._arrived.append(future.result())
+                self._arrived[number] = future.result()
             elif self._failure is None:
                 self._failure = error
             if ended is not None:
@@ -161,7 +154,7 @@ class PartUpload:
         """Wait for all parts and publish the object."""
         self.wait_for_room(1)
         self._dialect.prepare()
-        parts = sorted({part.number: part for part in self._arrived}.values(), key=lambda part: part.number)
+        parts = [self._arrived[number] for number in sorted(self._arrived)]
         aside = self._key != self._target_key
         condition = None if aside else self._condition
         completion = self._dialect.complete_upload(self._key, self._begin(), parts, condition=condition)
@@ -171,6 +164,7 @@ class PartUpload:
         if aside:
             composed = self._dialect.compose_objects([info], self._target_key, condition=self._condition)
             info = self._transport.run(composed)
+            self._made_aside = False
             remove_temporaries(self._transport, self._dialect, [self._key])
         return info
 
@@ -181,7 +175,7 @@ class PartUpload:
         the server does not answer, the abort is tried on by itself and a warning is logged. On a transport's thread it
         waits for nothing.
         """
-        if on_transport_thread():
+        if on_store_thread():
             self.abort_soon()
             return
         pending = list(self._pending.values())
@@ -193,34 +187,20 @@ class PartUpload:
             # A part that was cut after its last byte may be stored after the abort; a second abort removes it then.
             # Source: S3 API Reference, AbortMultipartUpload.
             for _ in range(2 if pending else 1):
-                if not self._abort_on_the_server(upload_id):
+                aborts, what = [self._dialect.abort_upload(self._key, upload_id)], f"the open upload {upload_id}"
+                if not clean_up(self._transport, self._dialect, aborts, what, patience_s=_ABORT_PATIENCE_S):
                     break
         if self._made_aside:
             remove_temporaries(self._transport, self._dialect, [self._key])
 
     def abort_soon(self) -> list[Future[Any]]:
-        """Cut the parts and have the abort sent, without waiting for either; return what may be waited for."""
+        """Cut the parts and have the rest removed, without waiting for either; return what may be waited for."""
         self._transport.drop(list(self._pending.values()))
+        removals = []
         upload_id, self._upload_id = self._upload_id, None
-        if upload_id is None:
-            return []
-        abort = self._dialect.abort_upload(self._key, upload_id)
-        self._transport.submit((abort,))
-        return [abort.future]
-
-    def _abort_on_the_server(self, upload_id: str) -> bool:
-        """Have the upload aborted; return whether it is, as far as is known now."""
-        abort = self._dialect.abort_upload(self._key, upload_id)
-        try:
-            self._dialect.prepare()
-            self._transport.submit((abort,))
-            late = _late_aborts.get(self._transport)
-            wait([abort.future], timeout=_ABORT_PATIENCE_S if late is None or late.future.done() else 0)
-            if not abort.future.done():
-                _late_aborts[self._transport] = abort
-                raise TimeoutError("the server has not answered yet; it is asked on")
-            abort.future.result()
-        except Exception as error:  # noqa: BLE001  # what made the caller give up matters more
-            _log.warning("%s: the open upload %s could not be aborted: %s", abort.uri, upload_id, error)
-            return False
-        return True
+        if upload_id is not None:
+            removals.append(self._dialect.abort_upload(self._key, upload_id))
+        if self._made_aside:
+            removals.append(self._dialect.delete_object(self._key, condition=None))
+        self._transport.submit(removals)
+        return [removal.future for removal in removals]

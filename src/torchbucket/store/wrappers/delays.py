@@ -33,12 +33,11 @@ class _Delays:
 
     def add(self, due_s: float, call: Callable[[], None]) -> None:
         with self._changed:
+            if not self._running:
+                TransportThread(self._run, "torchbucket-delays").start()
+                self._running = True
             heapq.heappush(self._calls, (due_s, next(self._numbers), call))
-            if self._running:
-                self._changed.notify()
-                return
-            self._running = True
-        TransportThread(self._run, "torchbucket-delays").start()
+            self._changed.notify()
 
     def _run(self) -> None:
         while True:
