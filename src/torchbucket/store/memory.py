@@ -144,7 +144,6 @@ class MemoryStore(BaseStore):
         return self._put(target_key, self._get(source_key, "copy").data, None)
 
     def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
-        """Join objects into one."""
         check_key(target_key)
         pieces = []
         for source in sources:

@@ -70,7 +70,6 @@ class BaseWriter(ObjectWriter):
 
     @property
     def info(self) -> ObjectInfo:
-        """The object that was published."""
         if self._info is None:
             state = "was aborted" if self._aborted else "is not closed yet"
             raise StoreError(f"{self._uri} is not published: the write {state}", operation="write", uri=self._uri)
@@ -95,7 +94,6 @@ class BaseWriter(ObjectWriter):
         self._check_open()
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Copy ``data`` before returning; return its size in bytes."""
         self._check_open()
         view = byte_view(data)
         self._check_process()
@@ -108,7 +106,6 @@ class BaseWriter(ObjectWriter):
         return len(view)
 
     def close(self) -> None:
-        """Publish the object, once."""
         if self._info is not None:
             return
         if self._aborted:
@@ -121,7 +118,6 @@ class BaseWriter(ObjectWriter):
             raise
 
     def abort(self) -> None:
-        """Give the write up and leave nothing behind."""
         if self._info is not None:
             raise StoreError(f"{self._uri} is published already and cannot be aborted; delete it", uri=self._uri)
         if self._aborted:

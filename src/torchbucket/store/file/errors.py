@@ -12,6 +12,7 @@ from torchbucket.errors import (
     StoreError,
     UnsupportedError,
 )
+from torchbucket.store.conditions import Condition
 
 __all__ = ["explained"]
 
@@ -28,22 +29,19 @@ def explained(operation: str, uri: str) -> Iterator[None]:
 
 
 def _meaning(error: OSError, operation: str, uri: str) -> StoreError:
-    said = f"{operation} {uri}"
+    kind: type[StoreError] = StoreError
+    advice = f"{error.strerror or error}; check the file system"
     if isinstance(error, FileExistsError):
-        advice = "the object exists and if_absent was asked for; delete it or write without if_absent"
-        return PreconditionFailedError(f"{said}: {advice}", operation=operation, uri=uri)
-    if isinstance(error, IsADirectoryError | NotADirectoryError) and operation == "write":
+        kind, advice = PreconditionFailedError, Condition(version=None).advice
+    elif isinstance(error, IsADirectoryError | NotADirectoryError) and operation == "write":
+        kind = UnsupportedError
         advice = (
             "the key, or one that it begins with, would be both a file and a directory, which object stores allow and "
             "file systems do not; rename one"
         )
-        return UnsupportedError(f"{said}: {advice}", operation=operation, uri=uri)
-    if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
-        advice = "there is no such file; check the key, or list what is there"
-        return NotFoundError(f"{said}: {advice}", operation=operation, uri=uri)
-    if isinstance(error, PermissionError):
-        advice = (
-            f"the operating system refused ({error.strerror}); check owner and mode of the file and its directories"
-        )
-        return PermissionDeniedError(f"{said}: {advice}", operation=operation, uri=uri)
-    return StoreError(f"{said}: {error.strerror or error}; check the file system", operation=operation, uri=uri)
+    elif isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        kind, advice = NotFoundError, "there is no such file; check the key, or list what is there"
+    elif isinstance(error, PermissionError):
+        kind = PermissionDeniedError
+        advice = f"the operating system refused ({error.strerror}); check who may use the file and its directories"
+    return kind(f"{operation} {uri}: {advice}", operation=operation, uri=uri)

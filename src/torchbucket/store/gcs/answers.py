@@ -65,7 +65,6 @@ class GcsAnswers(Answers):
         self._access = access
 
     def failure(self, operation: str, key: str, answer: Answer) -> Exception:
-        """What an answer other than success means."""
         code, text = _said(answer)
         status = answer.status
         if status in (400, 404):

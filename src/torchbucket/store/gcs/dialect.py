@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.access import GcsAccess
 from torchbucket.store.gcs.answers import GcsAnswers
@@ -20,8 +19,6 @@ from torchbucket.store.transport.operation import Operation
 
 __all__ = ["GcsDialect"]
 
-_GIB: Final = 1 << 30
-
 
 class GcsDialect(Dialect):
     """Speaks Cloud Storage to one bucket; versions are generations.
@@ -32,9 +29,6 @@ class GcsDialect(Dialect):
     """
 
     largest_copy_bytes = 5 << 40
-    least_part_bytes = 5 * MIB
-    largest_part_bytes = 5 * _GIB
-    most_parts = 10_000
     conditional_uploads = False
     most_sources = 32
     requests: GcsRequests
@@ -54,23 +48,18 @@ class GcsDialect(Dialect):
         )
 
     def copy_object(self, source: ObjectInfo, target_key: str) -> Operation[ObjectInfo]:
-        """Copy an object of any size."""
         return CopyObject(self.requests, self.answers, source, target_key)
 
     def read_page(self, body: bytes, *, start_after: str) -> tuple[ListedPage, str | None]:
-        """Read a page of the JSON API's listing."""
         return listed_page(body, start_after=start_after)
 
     def complete_upload(
         self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
-        """Make an object of an upload; a condition would be ignored, so that is refused."""
-        if condition is not None:
-            raise self.unsupported("complete_upload", key, "takes no condition here; compose from another key")
+        assert condition is None  # which would be ignored; see conditional_uploads
         return CompleteUpload(self.requests, self.answers, key, upload_id, parts)
 
     def compose_objects(
         self, sources: Sequence[ObjectInfo], target_key: str, *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
-        """Join up to 32 objects into one."""
         return ComposeObjects(self.requests, self.answers, sources, target_key, condition=condition)

@@ -8,31 +8,17 @@ from torchbucket.store.gcs.resources import read_json
 from torchbucket.store.http.xml import MalformedAnswerError
 from torchbucket.store.protocol import ListedPage
 
-__all__ = ["listed_page", "page_query"]
+__all__ = ["PAGE_FIELDS", "listed_page"]
 
-# A partial answer: of the thirty fields of an object only these, about 100 of 1,000 bytes.
-# Source: Cloud Storage JSON API, "Partial response".
-_FIELDS: Final = "nextPageToken,items(name,size,generation)"
-
-
-def page_query(prefix: str, *, start_after: str, token: str | None, page_size: str) -> dict[str, str]:
-    """The parameters that ask for a page.
-
-    ``startOffset`` is inclusive, so the first page may begin with ``start_after`` itself, which ``listed_page`` leaves
-    out; it is sent with every page, as the provider demands of a token's request.
-    """
-    query = {"fields": _FIELDS, "maxResults": page_size}
-    if prefix:
-        query["prefix"] = prefix
-    if start_after:
-        query["startOffset"] = start_after
-    if token is not None:
-        query["pageToken"] = token
-    return query
+PAGE_FIELDS: Final = "nextPageToken,items(name,size,generation)"
+"""Of the thirty fields of an object only these, about 100 of 1,000 bytes. *Source*: Cloud Storage JSON API, "Partial
+response"."""
 
 
 def listed_page(body: bytes, *, start_after: str) -> tuple[ListedPage, str | None]:
-    """Read a page that was asked for with ``page_query``, and the token of the next page.
+    """Read a page, and the token of the next page.
+
+    It may begin with ``start_after`` itself, from which on it was asked for; that is left out.
 
     Raises:
         MalformedAnswerError: the answer is no such page.

@@ -11,7 +11,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, UnsupportedError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.access import GcsAccess
-from torchbucket.store.gcs.listing import page_query
+from torchbucket.store.gcs.listing import PAGE_FIELDS
 from torchbucket.store.gcs.resources import RESOURCE_FIELDS
 from torchbucket.store.http.requests import Requests
 from torchbucket.store.protocol import ObjectInfo
@@ -57,8 +57,10 @@ class GcsRequests(Requests):
         return self._json_request("GET", self._object_path(key), {"fields": RESOURCE_FIELDS})
 
     def page_request(self, prefix: str, *, start_after: str, token: str | None) -> Request:
-        query = page_query(prefix, start_after=start_after, token=token, page_size=self._page_size)
-        return self._json_request("GET", "", query)
+        # `startOffset` is inclusive. It is sent with every page, as the provider demands of a token's request.
+        query = {"prefix": prefix, "startOffset": start_after, "pageToken": token}
+        given = {name: value for name, value in query.items() if value}
+        return self._json_request("GET", "", {"fields": PAGE_FIELDS, "maxResults": self._page_size, **given})
 
     def delete_request(self, key: str, condition: Condition | None) -> Request:
         query = {} if condition is None else {"ifGenerationMatch": _matched(condition.version)}

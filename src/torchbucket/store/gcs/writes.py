@@ -43,7 +43,6 @@ class CompleteUpload(ConfirmedWrite):
         return self.look_request() if self._made else super().build()
 
     def finish(self, lines: list[bytes]) -> ObjectInfo:
-        """Return the description of what was made."""
         if not self._made:
             return super().finish(lines)
         # The answer to the completion had no generation.
@@ -52,11 +51,9 @@ class CompleteUpload(ConfirmedWrite):
         return self._checked(info, self.answers.stored_sum(answer))
 
     def write_request(self) -> Request:
-        """Name the parts."""
         return self.requests.complete_request(self.key, self._upload_id, self._parts, condition=None)
 
     def written(self, answer: Answer) -> ObjectInfo:
-        """Describe the object by the answer's headers."""
         self.answers.read(
             self.name, self.key, answer, lambda answer: text_of(answer.body, "CompleteMultipartUploadResult", "ETag")
         )
@@ -74,7 +71,6 @@ class CompleteUpload(ConfirmedWrite):
         return info
 
     def is_ours(self, info: ObjectInfo, checksum: Checksum | None) -> bool:
-        """Whether the object has the bytes of the parts."""
         return info.size_bytes == self._size_bytes and checksum is not None and checksum == self._checksum
 
     def _checked(self, info: ObjectInfo, checksum: Checksum | None) -> ObjectInfo:
@@ -82,12 +78,11 @@ class CompleteUpload(ConfirmedWrite):
             return info
         said = "none" if checksum is None else checksum.text
         expected = "unknown" if self._checksum is None else self._checksum.text
-        raise StoreError(
-            f"{self.name} {self.uri}: the parts make {self._size_bytes} bytes with the CRC-32C {expected}; the object "
+        raise self.error(
+            f"the parts make {self._size_bytes} bytes with the CRC-32C {expected}; the object "
             f"has {info.size_bytes} with {said}: it was damaged, or replaced at the same moment; read it again, or "
             "write it anew",
-            operation=self.name,
-            uri=self.uri,
+            StoreError,
         )
 
 
@@ -109,7 +104,6 @@ class CopyObject(Operation[ObjectInfo]):
         return self._requests.rewrite_request(self._source, self.key, self._token)
 
     def finish(self, lines: list[bytes]) -> ObjectInfo:
-        """Describe the copy, once it is done."""
         answer = Answer(lines, self.body())
         if answer.status != 200:
             failure = self._answers.failure(self.name, self._source.key, answer)
@@ -172,27 +166,23 @@ class ComposeObjects(ConfirmedWrite):
         return self.requests.head_request(source.key, version=source.version, checksums=True)
 
     def finish(self, lines: list[bytes]) -> ObjectInfo:
-        """Describe what was made."""
         try:
             return self._note_source(Answer(lines)) if self._asks_source else super().finish(lines)
         except PreconditionFailedError as refusal:
             if self.condition is not None:
                 raise
             names = ", ".join(repr(source.key) for source in self._sources[:3])
-            raise ObjectChangedError(
-                f"{self.name} {self.uri}: a source ({names}{', …' * (len(self._sources) > 3)}) no longer has the "
+            error = self.error(
+                f"a source ({names}{', …' * (len(self._sources) > 3)}) no longer has the "
                 "version that was asked for: it was overwritten since; list or head the sources again",
-                operation=self.name,
-                uri=self.uri,
-                status=refusal.status,
-            ) from refusal
+                ObjectChangedError,
+            )
+            raise error.amend(status=refusal.status) from refusal
 
     def write_request(self) -> Request:
-        """Name the sources."""
         return self._compose_request()
 
     def written(self, answer: Answer) -> ObjectInfo:
-        """Describe the object by the answer's document."""
         return self.answers.read(
             self.name, self.key, answer, lambda answer: described(read_json(answer.body), self.key)
         )

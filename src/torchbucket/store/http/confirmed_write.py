@@ -47,7 +47,6 @@ class ConfirmedWrite(Operation[ObjectInfo]):
         return self.write_request() if self.refusal is None else self.look_request()
 
     def finish(self, lines: list[bytes]) -> ObjectInfo:
-        """Return the description of what was written."""
         answer = Answer(lines, self.body())
         if self.refusal is None:
             try:
@@ -133,18 +132,15 @@ class PutObject(ConfirmedWrite):
         self._checksum = checksum
 
     def write_request(self) -> Request:
-        """Send the bytes."""
         return self.requests.put_request(self.key, self._body, self._checksum.text, condition=self.condition)
 
     def written(self, answer: Answer) -> ObjectInfo:
-        """Describe the object by the answer's headers."""
         if answer.status not in (200, 201, 204):
             raise self.answers.failure(self.name, self.key, answer)
         self.answers.check_stored(self.name, self.key, answer, self._checksum.text)
         return self.answers.info(self.key, answer, len(self._body))
 
     def is_ours(self, info: ObjectInfo, checksum: Checksum | None) -> bool:
-        """Whether the object has the bytes that were sent."""
         if info.size_bytes != len(self._body):
             return False
         if checksum is not None:

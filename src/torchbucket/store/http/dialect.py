@@ -1,13 +1,12 @@
 """A provider's protocol for one bucket: what it can do, and the operations that the rest of the store is made of."""
 
-# ruff: noqa: ARG002  # what a provider has no request for is refused, whatever it is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
-from torchbucket.errors import UnsupportedError
+from torchbucket.config import MIB
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.answers import Answers, is_gone
 from torchbucket.store.http.checksums import Algorithm, Checksum
@@ -34,13 +33,15 @@ class Dialect(ABC):
     largest_copy_bytes: ClassVar[int]
     """The largest object that one copy request takes."""
 
-    least_part_bytes: ClassVar[int]
+    # Of an upload, the same at both providers. Source: S3 user guide, "Multipart upload limits"; Cloud Storage
+    # documentation, "XML API multipart uploads".
+    least_part_bytes: Final = 5 * MIB
     """The least part of an upload; the last one may be less."""
 
-    largest_part_bytes: ClassVar[int]
+    largest_part_bytes: Final = 5 << 30
     """The largest part of an upload."""
 
-    most_parts: ClassVar[int]
+    most_parts: Final = 10_000
     """The most parts of an upload."""
 
     conditional_uploads: ClassVar[bool]
@@ -128,7 +129,7 @@ class Dialect(ABC):
         self, source: ObjectInfo, target_key: str, upload_id: str, number: int, start: int, stop: int
     ) -> Operation[UploadedPart]:
         """Have the server take one part from another object; only a provider whose copies have a bound needs it."""
-        raise self.unsupported("copy_part", target_key, "makes no part of an upload from another object")
+        raise NotImplementedError
 
     @abstractmethod
     def complete_upload(
@@ -143,14 +144,14 @@ class Dialect(ABC):
         self, sources: Sequence[ObjectInfo], target_key: str, *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
         """Join from 1 to ``most_sources`` objects, each pinned to its version, into one."""
-        raise self.unsupported("compose_object", target_key, "joins no objects into one")
+        raise NotImplementedError
 
     def abort_upload(self, key: str, upload_id: str) -> Operation[None]:
         """Give an upload up; one that is gone already is no error."""
         return self._removal("abort_upload", key, lambda: self.requests.abort_request(key, upload_id))
 
     def upload_page(self, prefix: str, marker: tuple[str, str] | None) -> Operation[UploadPage]:
-        """Ask for one page of the open uploads."""
+        """Ask for one page of the open uploads, and the marker that asks for the next."""
         return self.asked(
             "list_uploads",
             prefix,
@@ -171,8 +172,3 @@ class Dialect(ABC):
                 raise failure
 
         return Call(name, key, self.address(key), build, judge)
-
-    def unsupported(self, operation: str, key: str, lack: str) -> UnsupportedError:
-        """The error for what the provider has no request for."""
-        uri = self.address(key)
-        return UnsupportedError(f"{operation} {uri}: the provider {lack}", operation=operation, uri=uri)

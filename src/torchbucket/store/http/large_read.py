@@ -36,7 +36,6 @@ class LargeRead(ParallelRead[ObjectData]):
         self._data: bytes | bytearray | memoryview = b""
 
     def begin(self) -> Future[ObjectData]:
-        """Hand the first requests to the transport."""
         read = self._read
         if read.size_bytes is not None:
             self._spread(read.size_bytes, b"")

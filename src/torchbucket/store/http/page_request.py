@@ -37,7 +37,6 @@ class PageRequest(Operation[ListedPage]):
         return self._dialect.requests.page_request(self.key, start_after=self._start_after, token=self._token)
 
     def finish(self, lines: list[bytes]) -> ListedPage:
-        """Read and check the page."""
         page, token = self._dialect.answers.read(self.name, self.key, Answer(lines, self.body()), self._read)
         check_keys(page.keys, prefix=self.key, after=self._start_after, uri=self.uri)
         if token is not None and not page.keys:

@@ -80,11 +80,9 @@ class ChecksumQuery(Operation[tuple[ObjectInfo, Checksum | None]]):
         self._version = version
 
     def build(self) -> Request:
-        """Ask by HEAD."""
         return self._dialect.requests.head_request(self.key, version=self._version, checksums=True)
 
     def finish(self, lines: list[bytes]) -> tuple[ObjectInfo, Checksum | None]:
-        """Read the answer's headers."""
         answer = Answer(lines)
         if answer.status == 200:
             info = self._dialect.answers.described(self.name, self.key, answer)

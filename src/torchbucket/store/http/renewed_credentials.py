@@ -31,14 +31,11 @@ _RENEW_AGAIN_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Fetched(Generic[T]):
-    """What was fetched, and its times on the clock of ``time.time``. It shows nothing of itself."""
+    """What was fetched, and its times on the clock of ``time.time``. Its representation shows nothing of it."""
 
     value: T
     fetched_s: float
     ends_s: float | None
-
-    def __repr__(self) -> str:
-        return "_Fetched(…)"
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("credentials do not cross to another process; each one finds its own")

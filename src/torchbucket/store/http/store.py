@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import UnsupportedError
 from torchbucket.store.arguments import check_key
-from torchbucket.store.base import BaseStore
+from torchbucket.store.base import BaseStore, refuse_fields
 from torchbucket.store.conditions import Condition
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.http.composition import compose_many
@@ -27,7 +28,7 @@ from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.transport.operation import Operation
 from torchbucket.store.transport.request_record import Observer
 from torchbucket.store.transport.transport import Transport, close_all
-from torchbucket.uri import key_bytes
+from torchbucket.uri import ObjectURI, key_bytes
 
 __all__ = ["HttpStore"]
 
@@ -35,20 +36,34 @@ T = TypeVar("T")
 
 
 class HttpStore(BaseStore):
-    """A bucket of a provider whose protocol a dialect knows.
+    """A bucket of a provider whose protocol a dialect knows. Nothing is sent, and no credentials are looked for, before
+    it is used.
+
+    Safe for use by several threads; a forked child opens connections of its own; pickled, it is address and settings.
 
     Args:
-        uri: the bucket's address.
+        uri: the bucket's address; a key in it is ignored.
         config: the settings.
-        dialect: the provider's requests.
-        observer: called after each attempt of a request.
+        observer: called with a record of every request, on the store's thread.
+
+    Raises:
+        ConfigError: a setting was given that means nothing to the provider.
     """
 
-    def __init__(self, uri: str, config: StoreConfig, dialect: Dialect, observer: Observer | None = None) -> None:
-        super().__init__(uri, config)
-        self._dialect = dialect
+    meaningless: ClassVar[Mapping[str, str]]
+    """The settings that mean nothing to the provider, and what to do instead."""
+
+    def __init__(self, uri: ObjectURI, config: StoreConfig, *, observer: Observer | None = None) -> None:
+        refuse_fields(config, uri.root, self.meaningless)
+        super().__init__(uri.root, config)
+        self._dialect = self._dialect_of(uri.bucket, config)
         self._transport = Transport(config, observer)
         renew_after_fork(self)
+
+    @staticmethod
+    @abstractmethod
+    def _dialect_of(bucket: str, config: StoreConfig) -> Dialect:
+        """Make the provider's dialect."""
 
     def renew(self) -> None:
         """Give a forked child a dialect with locks of its own."""
@@ -151,16 +166,16 @@ class HttpStore(BaseStore):
         )
 
     def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
-        """Join objects into one on the server's side."""
         check_key(target_key)
         for source in sources:
             check_key(source.key)
         refuse_to_wait(f"compose {self.address(target_key)}")
         if not self._dialect.most_sources:
+            uri = self.address(target_key)
             raise UnsupportedError(
-                f"compose {self.address(target_key)}: the provider joins no objects into one; write the object anew",
+                f"compose {uri}: the provider joins no objects into one; write the object anew",
                 operation="compose_object",
-                uri=self.address(target_key),
+                uri=uri,
             )
         self._dialect.prepare()
         return compose_many(self._transport, self._dialect, sources, target_key)
@@ -169,15 +184,13 @@ class HttpStore(BaseStore):
         key_bytes(prefix)
         marker: tuple[str, str] | None = None
         while True:
-            page = self._ask(self._dialect.upload_page(prefix, marker))
-            yield from page.uploads
-            if page.next_marker is None:
+            uploads, following = self._ask(self._dialect.upload_page(prefix, marker))
+            yield from uploads
+            if following is None:
                 return
-            if (
-                marker is not None and key_bytes(page.next_marker[0]) < key_bytes(marker[0])
-            ) or page.next_marker == marker:
+            if marker is not None and (following == marker or key_bytes(following[0]) < key_bytes(marker[0])):
                 raise wrong_listing(self.address(prefix), "the server repeats a page of open uploads")
-            marker = page.next_marker
+            marker = following
 
     def abort_upload(self, upload: OpenUpload) -> None:
         check_key(upload.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 from urllib.parse import unquote_plus
 from xml.sax.saxutils import escape
 
@@ -15,6 +16,10 @@ from torchbucket.store.protocol import OpenUpload
 __all__ = ["UploadPage", "UploadedPart", "completion", "sum_of_parts", "upload_page"]
 
 
+UploadPage: TypeAlias = tuple[list[OpenUpload], tuple[str, str] | None]
+"""One page of open uploads, and the marker that asks for the next: None at the end."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UploadedPart:
     """What the server said of one part, to be repeated when the upload is completed."""
@@ -23,14 +28,6 @@ class UploadedPart:
     size_bytes: int
     tag: str
     checksum: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UploadPage:
-    """One page of open uploads, and how to ask for the next: None at the end."""
-
-    uploads: list[OpenUpload]
-    next_marker: tuple[str, str] | None
 
 
 def sum_of_parts(algorithm: Algorithm, parts: Iterable[UploadedPart]) -> Checksum | None:
@@ -73,4 +70,4 @@ def upload_page(body: bytes) -> UploadPage:
         marker = (decode(required(top, "NextKeyMarker")), top.get("NextUploadIdMarker", ""))
         if not any(marker):
             raise MalformedAnswerError("the list of uploads says that it goes on, but not how to ask for the rest")
-    return UploadPage(uploads=uploads, next_marker=marker)
+    return uploads, marker

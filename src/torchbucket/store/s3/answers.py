@@ -72,7 +72,6 @@ class S3Answers(Answers):
         """Whether an answer has shown that the bucket is there."""
 
     def failure(self, operation: str, key: str, answer: Answer) -> Exception:
-        """What an answer other than success means."""
         fields, status = error_fields(answer.body), answer.status
         # The answer to a HEAD has no body.
         code = fields.get("Code") or ("ServiceUnavailable" if status == 503 else None)
@@ -98,7 +97,6 @@ class S3Answers(Answers):
         return refusal.meaning(throttled=_THROTTLED, transient=_TRANSIENT, denied=_DENIED)
 
     def info(self, key: str, answer: Answer, size_bytes: int) -> ObjectInfo:
-        """Read an object's description from an answer's headers."""
         self.bucket_seen = True
         headers = answer.headers
         return ObjectInfo(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.uploads import UploadedPart
@@ -19,8 +17,6 @@ from torchbucket.store.transport.operation import Answer, Operation
 
 __all__ = ["S3Dialect"]
 
-_GIB: Final = 1 << 30
-
 
 class S3Dialect(Dialect):
     """Speaks S3 to one bucket; versions are ETags.
@@ -28,10 +24,7 @@ class S3Dialect(Dialect):
     *Source* of the limits: S3 user guide, "Multipart upload limits" and CopyObject's page.
     """
 
-    largest_copy_bytes = 5 * _GIB
-    least_part_bytes = 5 * MIB
-    largest_part_bytes = 5 * _GIB
-    most_parts = 10_000
+    largest_copy_bytes = 5 << 30
     conditional_uploads = True
     most_sources = 0
     requests: S3Requests
@@ -42,7 +35,6 @@ class S3Dialect(Dialect):
         super().__init__(access, S3Requests(bucket, config, access), S3Answers(f"s3://{bucket}", config, access))
 
     def head_object(self, key: str) -> Operation[ObjectInfo]:
-        """Describe an object."""
         return HeadObject(self.requests, self.answers, key)
 
     def copy_object(self, source: ObjectInfo, target_key: str) -> Operation[ObjectInfo]:
@@ -55,7 +47,6 @@ class S3Dialect(Dialect):
         return self.asked("copy_object", target_key, lambda: self.requests.copy_request(source, target_key), copied)
 
     def read_page(self, body: bytes, *, start_after: str) -> tuple[ListedPage, str | None]:
-        """Read a page of ListObjectsV2."""
         page = listed_page(body, start_after=start_after)
         self.answers.bucket_seen = True
         return page
@@ -63,8 +54,6 @@ class S3Dialect(Dialect):
     def copy_part(
         self, source: ObjectInfo, target_key: str, upload_id: str, number: int, start: int, stop: int
     ) -> Operation[UploadedPart]:
-        """Have the server take one part from another object."""
-
         def copied(answer: Answer) -> UploadedPart:
             result = fields_of(document(answer.body, "CopyPartResult"))
             checksum = result.get(self.requests.sum_element)
@@ -80,5 +69,4 @@ class S3Dialect(Dialect):
     def complete_upload(
         self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
-        """Make an object of an upload."""
         return CompleteUpload(self.requests, self.answers, key, upload_id, parts, condition=condition)

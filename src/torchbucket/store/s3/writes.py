@@ -36,7 +36,6 @@ class HeadObject(Operation[ObjectInfo]):
         return self._requests.bucket_request() if self._ask_bucket else self._requests.head_request(self.key)
 
     def finish(self, lines: list[bytes]) -> ObjectInfo:
-        """Read the description."""
         answer = Answer(lines)
         if self._ask_bucket:
             if answer.status == 404:
@@ -69,11 +68,9 @@ class CompleteUpload(ConfirmedWrite):
         self._checksum = sum_of_parts(answers.upload_sum, parts)
 
     def write_request(self) -> Request:
-        """Name the parts."""
         return self.requests.complete_request(self.key, self._upload_id, self._parts, condition=self.condition)
 
     def written(self, answer: Answer) -> ObjectInfo:
-        """Describe the object by the answer's document."""
         return self.answers.read(self.name, self.key, answer, self._result)
 
     def _result(self, answer: Answer) -> ObjectInfo:

@@ -1,4 +1,4 @@
-"""The part that all wrappers share: every call of the protocol, forwarded through three hooks."""
+"""The part that all wrappers share: every call of the protocol, forwarded through two hooks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _END: Final = object()
 class ForwardingStore(Store):
     """A store that does everything through another one.
 
-    A subclass overrides ``_call``, ``_submit`` or ``_step``, through which every call goes, a writer's too. It pickles
-    as its class around the inner store.
+    A subclass overrides ``_call`` or ``_submit``, through which every call goes, a writer's too. It pickles as its
+    class around the inner store.
 
     Args:
         inner: the store that does the work; the wrapper may be one as well.
@@ -59,8 +59,18 @@ class ForwardingStore(Store):
 
     # -- the hooks ----------------------------------------------------------------------------------------------------
 
-    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0) -> T:  # noqa: ARG002  # for overrides
-        """Make a call that returns when it is done; ``sent_bytes`` go with it."""
+    def _call(
+        self,
+        operation: str,  # noqa: ARG002  # for overrides
+        call: Callable[[], T],
+        *,
+        sent_bytes: int = 0,  # noqa: ARG002  # for overrides
+        position: int = 0,  # noqa: ARG002  # for overrides
+    ) -> T:
+        """Make a call that returns when it is done; ``sent_bytes`` go with it.
+
+        Of a listing, to take the item at ``position`` is a call.
+        """
         return call()
 
     def _submit(
@@ -72,10 +82,6 @@ class ForwardingStore(Store):
     ) -> Future[T]:
         """Make a call that returns a future at once; it asks for ``wanted_bytes``, 0 where that is not known."""
         return begin()
-
-    def _step(self, operation: str, position: int, step: Callable[[], T]) -> T:  # noqa: ARG002  # for overrides
-        """Take the next item of a listing, the one at ``position``."""
-        return step()
 
     # -- the protocol -------------------------------------------------------------------------------------------------
 
@@ -166,7 +172,7 @@ class ForwardingStore(Store):
     def _iterate(self, operation: str, items: Iterator[T]) -> Iterator[T]:
         position = 0
         try:
-            while (item := self._step(operation, position, lambda: next(items, _END))) is not _END:
+            while (item := self._call(operation, lambda: next(items, _END), position=position)) is not _END:
                 position += 1
                 yield item  # type: ignore[misc]  # mypy does not narrow by a sentinel
         finally:

@@ -128,10 +128,10 @@ class LimitedStore(ForwardingStore):
         """The limit, to be shared with other stores."""
         return self._limit
 
-    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0) -> T:
+    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0, position: int = 0) -> T:
         self._limit.acquire()
         try:
-            return super()._call(operation, call, sent_bytes=sent_bytes)
+            return super()._call(operation, call, sent_bytes=sent_bytes, position=position)
         finally:
             self._limit.release()
 
@@ -145,13 +145,6 @@ class LimitedStore(ForwardingStore):
         relay = Relay(begin, lambda _done: self._limit.release())
         self._limit.submit(relay.start)
         return relay
-
-    def _step(self, operation: str, position: int, step: Callable[[], T]) -> T:
-        self._limit.acquire()
-        try:
-            return super()._step(operation, position, step)
-        finally:
-            self._limit.release()
 
     def __reduce__(self) -> tuple[object, ...]:
         return LimitedStore, (self._inner, self._limit)

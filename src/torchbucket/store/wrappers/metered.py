@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -43,12 +43,7 @@ class OperationUsage:
 
     def __add__(self, other: OperationUsage) -> OperationUsage:
         return OperationUsage(
-            calls=self.calls + other.calls,
-            errors=self.errors + other.errors,
-            cancelled=self.cancelled + other.cancelled,
-            read_bytes=self.read_bytes + other.read_bytes,
-            written_bytes=self.written_bytes + other.written_bytes,
-            time_s=self.time_s + other.time_s,
+            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
         )
 
 
@@ -94,15 +89,16 @@ class MeteredStore(ForwardingStore):
         with self._lock:
             return StoreUsage(operations=MappingProxyType(dict(self._operations)))
 
-    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0) -> T:
+    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0, position: int = 0) -> T:
+        usage = OperationUsage(calls=int(position == 0), written_bytes=sent_bytes)
         began_s = time.monotonic()
         try:
-            result = call()
+            return super()._call(operation, call, sent_bytes=sent_bytes, position=position)
         except BaseException:
-            self._count(operation, OperationUsage(calls=1, errors=1, time_s=time.monotonic() - began_s))
+            usage = replace(usage, errors=1, written_bytes=0)
             raise
-        self._count(operation, OperationUsage(calls=1, written_bytes=sent_bytes, time_s=time.monotonic() - began_s))
-        return result
+        finally:
+            self._count(operation, replace(usage, time_s=time.monotonic() - began_s))
 
     def _submit(self, operation: str, begin: Callable[[], Future[T]], *, wanted_bytes: int = 0) -> Future[T]:
         began_s = time.monotonic()
@@ -124,17 +120,6 @@ class MeteredStore(ForwardingStore):
 
         future.add_done_callback(count)
         return future
-
-    def _step(self, operation: str, position: int, step: Callable[[], T]) -> T:
-        began_s = time.monotonic()
-        calls = 1 if position == 0 else 0
-        try:
-            item = step()
-        except BaseException:
-            self._count(operation, OperationUsage(calls=calls, errors=1, time_s=time.monotonic() - began_s))
-            raise
-        self._count(operation, OperationUsage(calls=calls, time_s=time.monotonic() - began_s))
-        return item
 
     def _count(self, operation: str, usage: OperationUsage) -> None:
         with self._lock:

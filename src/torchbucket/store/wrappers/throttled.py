@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Final, TypeVar
 
 from torchbucket.errors import ConfigError
@@ -82,11 +83,7 @@ class RateLimit:
                 self._byte_s = max(self._byte_s, self._clock()) + size_bytes / self.bytes_per_s
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rate_limit, (self.operations_per_s, self.bytes_per_s)
-
-
-def _rate_limit(operations_per_s: float | None, bytes_per_s: float | None) -> RateLimit:
-    return RateLimit(operations_per_s=operations_per_s, bytes_per_s=bytes_per_s)
+        return partial(RateLimit, operations_per_s=self.operations_per_s, bytes_per_s=self.bytes_per_s), ()
 
 
 @public_in("torchbucket.store.wrappers")
@@ -111,10 +108,14 @@ class ThrottledStore(ForwardingStore):
         """The rates, to be shared with other stores."""
         return self._limit
 
-    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0) -> T:
+    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0, position: int = 0) -> T:
         # A streamed write is an operation when it is opened and when it is closed, however small its pieces are.
-        self._wait(sent_bytes, operations=0 if operation == "writer.write" else 1)
-        return super()._call(operation, call, sent_bytes=sent_bytes)
+        wait_s = 0.0
+        if position % _PAGE == 0:
+            wait_s = self._limit.book_s(sent_bytes, operations=0 if operation == "writer.write" else 1)
+        if wait_s > 0:
+            time.sleep(wait_s)
+        return super()._call(operation, call, sent_bytes=sent_bytes, position=position)
 
     def _submit(
         self,
@@ -137,16 +138,6 @@ class ThrottledStore(ForwardingStore):
         else:
             relay.start()
         return relay
-
-    def _step(self, operation: str, position: int, step: Callable[[], T]) -> T:
-        if position % _PAGE == 0:
-            self._wait(0)
-        return super()._step(operation, position, step)
-
-    def _wait(self, size_bytes: int, *, operations: int = 1) -> None:
-        wait_s = self._limit.book_s(size_bytes, operations=operations)
-        if wait_s > 0:
-            time.sleep(wait_s)
 
     def __reduce__(self) -> tuple[object, ...]:
         return ThrottledStore, (self._inner, self._limit)
