@@ -15,7 +15,7 @@ from torchbucket.store.protocol import GAP_BYTES, ObjectInfo, ObjectWriter, Read
 from torchbucket.store.scatter import checked_targets
 from torchbucket.uri import ObjectURI
 
-__all__ = ["BaseStore", "check_same", "refuse_fields"]
+__all__ = ["BaseStore", "changed", "check_same", "refuse_fields"]
 
 
 class BaseStore(Store):
@@ -117,6 +117,17 @@ def check_same(
             operation=operation,
             uri=uri,
         )
+
+
+def changed(operation: str, uri: str, version: str | None, status: int) -> ObjectChangedError:
+    """The error for an answer of that status, which says that the object has another version than was asked for."""
+    return ObjectChangedError(
+        f"{operation} {uri}: the object no longer has the version {version}: it was overwritten or removed meanwhile; "
+        "list or head it again",
+        operation=operation,
+        uri=uri,
+        status=status,
+    )
 
 
 def refuse_fields(config: StoreConfig, uri: str, meaningless: Mapping[str, str]) -> None:

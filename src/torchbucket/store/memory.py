@@ -1,5 +1,6 @@
 """Objects in this process's memory, for tests and examples."""
 
+# ruff: noqa: ARG002  # what a base class asks for is not always of use
 from __future__ import annotations
 
 import itertools
@@ -106,11 +107,7 @@ class MemoryStore(BaseStore):
         return completed(work)
 
     def _fill(
-        self,
-        read: Read,
-        targets: Sequence[Target],
-        gap_bytes: int,  # noqa: ARG002  # there are no requests
-        filled: Callable[[int], None] | None,
+        self, read: Read, targets: Sequence[Target], gap_bytes: int, filled: Callable[[int], None] | None
     ) -> Future[ObjectInfo]:
         def work() -> ObjectInfo:
             stored = self._get(read.key, "read")
@@ -125,7 +122,7 @@ class MemoryStore(BaseStore):
 
         return completed(work)
 
-    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> _MemoryWriter:  # noqa: ARG002
+    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> _MemoryWriter:
         return _MemoryWriter(self, key, condition)
 
     def _delete(self, key: str, condition: Condition | None) -> None:

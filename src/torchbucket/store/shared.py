@@ -25,21 +25,13 @@ class _SharedStores:
     """The stores in use, which end with the last of their users."""
 
     def __init__(self) -> None:
-        self._stores: weakref.WeakValueDictionary[tuple[str, StoreConfig, bytes], Store] = weakref.WeakValueDictionary()
+        self.stores: weakref.WeakValueDictionary[tuple[str, StoreConfig, bytes], Store] = weakref.WeakValueDictionary()
         self.renew()
         renew_after_fork(self)
 
     def renew(self) -> None:
         """Replace the lock in a forked child; its stores start afresh by themselves."""
-        self._lock = threading.RLock()  # reentrant: the collector may run anything while it is held
-
-    def get(self, location: ObjectURI, config: StoreConfig) -> Store:
-        key = (location.root, config, _environment_digest())
-        with self._lock:
-            store = self._stores.get(key)
-            if store is None:
-                store = self._stores[key] = open_store(location, config)
-            return store
+        self.lock = threading.RLock()  # reentrant: the collector may run anything while it is held
 
 
 _shared = _SharedStores()
@@ -57,7 +49,13 @@ def shared_store(location: ObjectURI, config: StoreConfig | None) -> Store:
     Raises:
         ConfigError: a setting means nothing for the provider.
     """
-    return _shared.get(location, config if config is not None else StoreConfig())
+    settings = config if config is not None else StoreConfig()
+    key = (location.root, settings, _environment_digest())
+    with _shared.lock:
+        store = _shared.stores.get(key)
+        if store is None:
+            store = _shared.stores[key] = open_store(location, settings)
+        return store
 
 
 def _environment_digest() -> bytes:

@@ -70,7 +70,7 @@ def test_threads_that_begin_together_read_through_one_store(attempt):
 def test_a_child_forked_while_the_lock_is_held_opens_its_stores():
     from torchbucket.store import shared
 
-    with shared._shared._lock:
+    with shared._shared.lock:
         pid = os.fork()
         if pid == 0:
             done = threading.Thread(target=shared_store, args=(BUCKET, CONFIG))

@@ -1,5 +1,6 @@
 """Objects as files below one directory."""
 
+# ruff: noqa: ARG002  # what a base class asks for is not always of use
 from __future__ import annotations
 
 import os
@@ -117,11 +118,7 @@ class FileStore(BaseStore):
             return submit_to(self._pool, work)
 
     def _fill(
-        self,
-        read: Read,
-        targets: Sequence[Target],
-        gap_bytes: int,  # noqa: ARG002  # each piece is read by itself
-        filled: Callable[[int], None] | None,
+        self, read: Read, targets: Sequence[Target], gap_bytes: int, filled: Callable[[int], None] | None
     ) -> Future[ObjectInfo]:
         def work(descriptor: int, info: ObjectInfo) -> ObjectInfo:
             check_within(self.address(read.key), info, targets)
@@ -152,7 +149,7 @@ class FileStore(BaseStore):
                 os.close(descriptor)
         return result
 
-    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> FileWriter:  # noqa: ARG002
+    def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> FileWriter:
         return FileWriter(self.address(key), key, self._path(key), condition, self._prune)
 
     def _delete(self, key: str, condition: Condition | None) -> None:

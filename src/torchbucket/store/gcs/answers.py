@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from torchbucket.config import StoreConfig
-from torchbucket.errors import PermissionDeniedError, StoreError, TransportError
+from torchbucket.errors import PermissionDeniedError, StoreError
 from torchbucket.store.gcs.access import GcsAccess
 from torchbucket.store.http.answers import Answers
 from torchbucket.store.http.checksums import ALGORITHMS, Checksum
@@ -14,7 +14,7 @@ from torchbucket.store.http.dates import http_seconds
 from torchbucket.store.http.refusal import Refusal, shown
 from torchbucket.store.http.xml import error_fields
 from torchbucket.store.protocol import ObjectInfo
-from torchbucket.store.transport.operation import Again, Answer
+from torchbucket.store.transport.operation import Answer
 
 __all__ = ["CRC32C", "GcsAnswers"]
 
@@ -90,15 +90,11 @@ class GcsAnswers(Answers):
         headers = answer.headers
         stored = headers.get("x-goog-stored-content-length")
         if stored is not None and stored != str(size_bytes):
-            raise Again(
-                TransportError(
-                    f"read {self.address(key)}: the object has {stored} bytes and the answer {size_bytes}: it was "
-                    "compressed or decompressed on the way; is there a proxy that does so?",
-                    operation="get_object",
-                    uri=self.address(key),
-                    status=answer.status,
-                )
+            why = (
+                f"the object has {stored} bytes and the answer {size_bytes}: it was compressed or decompressed on the "
+                "way; is there a proxy that does so?"
             )
+            raise self.again("get_object", key, why, answer)
         return ObjectInfo(
             key=key,
             size_bytes=size_bytes,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from torchbucket.errors import NotFoundError, ObjectChangedError, PreconditionFailedError, StoreError
+from torchbucket.store.base import changed
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.answers import CRC32C, GcsAnswers
 from torchbucket.store.gcs.requests import GcsRequests
@@ -109,13 +110,7 @@ class CopyObject(Operation[ObjectInfo]):
             failure = self._answers.failure(self.name, self._source.key, answer)
             if isinstance(failure, PreconditionFailedError):
                 uri = self._answers.address(self._source.key)
-                raise ObjectChangedError(
-                    f"{self.name} {self.uri}: {uri} no longer has the version {self._source.version}: it was "
-                    "overwritten while it was copied; copy it again",
-                    operation=self.name,
-                    uri=uri,
-                    status=answer.status,
-                ) from failure
+                raise changed(self.name, uri, self._source.version, answer.status) from failure
             raise failure
         result = self._answers.read(self.name, self.key, answer, self._result)
         if isinstance(result, ObjectInfo):

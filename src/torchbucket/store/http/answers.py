@@ -85,14 +85,7 @@ class Answers(ABC):
             failure = self.failure(operation, key, answer)
             if isinstance(failure, Again) or (isinstance(failure, StoreError) and failure.code is not None):
                 raise failure from error
-            raise Again(
-                TransportError(
-                    f"{operation} {self.address(key)}: {error}; is the endpoint {self.service}?",
-                    operation=operation,
-                    uri=self.address(key),
-                    status=answer.status,
-                )
-            ) from error
+            raise self.again(operation, key, f"{error}; is the endpoint {self.service}?", answer) from error
 
     def described(self, operation: str, key: str, answer: Answer) -> ObjectInfo:
         """Read the answer to a HEAD: an object's description, whose size is in a header."""
@@ -105,15 +98,16 @@ class Answers(ABC):
         """Raise ``Again`` where the server stored other bytes than those that were meant."""
         stored = self.stored_sum(answer)
         if stored is not None and stored.text != checksum:
-            raise Again(
-                TransportError(
-                    f"{operation} {self.address(key)}: sent bytes with the {self.upload_sum.name} {checksum}, the "
-                    f"server stored {stored.text}; they were damaged on the way",
-                    operation=operation,
-                    uri=self.address(key),
-                    status=answer.status,
-                )
+            why = (
+                f"sent bytes with the {self.upload_sum.name} {checksum}, the server stored {stored.text}; they were "
+                "damaged on the way"
             )
+            raise self.again(operation, key, why, answer)
+
+    def again(self, operation: str, key: str, why: str, answer: Answer) -> Again:
+        """What to raise for an answer that should be another, which the next attempt may get."""
+        uri = self.address(key)
+        return Again(TransportError(f"{operation} {uri}: {why}", operation=operation, uri=uri, status=answer.status))
 
 
 def _no_length(_answer: Answer) -> ObjectInfo:

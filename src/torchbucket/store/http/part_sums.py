@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torchbucket.errors import NotFoundError, ObjectChangedError, PreconditionFailedError, StoreError
+from torchbucket.errors import NotFoundError, PreconditionFailedError, StoreError
+from torchbucket.store.base import changed
 from torchbucket.store.http.checksums import Algorithm, Checksum, combined, mismatch
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.protocol import ObjectInfo
@@ -89,13 +90,7 @@ class ChecksumQuery(Operation[tuple[ObjectInfo, Checksum | None]]):
             return info, self._dialect.answers.checksum(answer)
         failure = self._dialect.answers.failure(self.name, self.key, answer)
         if isinstance(failure, PreconditionFailedError | NotFoundError) and self._version is not None:
-            raise ObjectChangedError(
-                f"{self.name} {self.uri}: the object no longer has the version {self._version}: it was overwritten or "
-                "removed while it was read; list or head it again",
-                operation=self.name,
-                uri=self.uri,
-                status=answer.status,
-            )
+            raise changed(self.name, self.uri, self._version, answer.status)
         if isinstance(failure, StoreError):
             failure.message += "; StoreConfig(verify_checksums=False) reads without asking for the checksum"
         raise failure

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from torchbucket.errors import StoreError
 from torchbucket.store.conditions import Condition
@@ -70,6 +70,13 @@ class PartUpload:
         self._failure: BaseException | None = None
         self.count = 0
         """How many parts were sent."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.abort()
 
     @property
     def pending(self) -> int:
@@ -164,8 +171,8 @@ class PartUpload:
         if aside:
             composed = self._dialect.compose_objects([info], self._target_key, condition=self._condition)
             info = self._transport.run(composed)
-            self._made_aside = False
             remove_temporaries(self._transport, self._dialect, [self._key])
+            self._made_aside = False
         return info
 
     def abort(self) -> None:

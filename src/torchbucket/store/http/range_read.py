@@ -15,7 +15,7 @@ from torchbucket.errors import (
     TruncatedError,
 )
 from torchbucket.store.arguments import first_bytes
-from torchbucket.store.base import check_same
+from torchbucket.store.base import changed, check_same
 from torchbucket.store.http.body import Body, FlatBody, new_body
 from torchbucket.store.http.checksums import Checksum, mismatch
 from torchbucket.store.http.dialect import Dialect
@@ -247,10 +247,4 @@ class RangeRead(HedgedOperation[ObjectData]):
         return failure
 
     def _changed(self, answer: Answer) -> ObjectChangedError:
-        return ObjectChangedError(
-            f"get_object {self.uri}: the object no longer has the version {self.version}: it was overwritten or "
-            "removed while it was read; list or head it again",
-            operation=self.name,
-            uri=self.uri,
-            status=answer.status,
-        )
+        return changed(self.name, self.uri, self.version, answer.status)

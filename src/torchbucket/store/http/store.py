@@ -106,12 +106,9 @@ class HttpStore(BaseStore):
         self._dialect.prepare()
         part_bytes, length = self._config.part_size_bytes, read.length_bytes
         if length is None or length > part_bytes:
+            most_fetches = self._config.retry.max_attempts
             return LargeRead(
-                self._transport,
-                self._dialect,
-                read,
-                part_bytes=part_bytes,
-                most_fetches=self._config.retry.max_attempts,
+                self._transport, self._dialect, read, part_bytes=part_bytes, most_fetches=most_fetches
             ).begin()
         request = RangeRead(self._dialect, read, whole=read.start == 0 and length == read.size_bytes)
         self._transport.submit((request,))
@@ -141,15 +138,7 @@ class HttpStore(BaseStore):
     def _write_from(self, key: str, pieces: Sequence[memoryview], condition: Condition | None) -> ObjectInfo:
         """Write an object from memory, without a copy of it."""
         self._dialect.prepare()
-        return write_from_memory(
-            self._transport,
-            self._dialect,
-            key,
-            pieces,
-            condition=condition,
-            part_bytes=self._config.part_size_bytes,
-            most_pending=2 * self._config.concurrency,
-        )
+        return write_from_memory(self._transport, self._dialect, self._config, key, pieces, condition)
 
     def _delete(self, key: str, condition: Condition | None) -> None:
         self._ask(self._dialect.delete_object(key, condition=condition))
@@ -161,9 +150,7 @@ class HttpStore(BaseStore):
         source = self.head(source_key)
         if source.size_bytes <= self._dialect.largest_copy_bytes:
             return self._ask(self._dialect.copy_object(source, target_key))
-        return copy_in_parts(
-            self._transport, self._dialect, source, target_key, most_pending=2 * self._config.concurrency
-        )
+        return copy_in_parts(self._transport, self._dialect, self._config, source, target_key)
 
     def compose(self, sources: Sequence[ObjectInfo], target_key: str) -> ObjectInfo:
         check_key(target_key)

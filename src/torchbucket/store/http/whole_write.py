@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from torchbucket.config import MIB
+from torchbucket.config import MIB, StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.part_upload import PartUpload
@@ -28,48 +28,41 @@ def part_bytes_of(size_bytes: int, part_bytes: int, most_parts: int) -> int:
 def write_from_memory(
     transport: Transport,
     dialect: Dialect,
+    config: StoreConfig,
     key: str,
     pieces: Sequence[memoryview],
-    *,
     condition: Condition | None,
-    part_bytes: int,
-    most_pending: int,
 ) -> ObjectInfo:
     """Write an object straight from the caller's memory, which must not change meanwhile; in parts above one part.
 
     Atomic like a writer's: on any failure, an interrupt too, the upload is aborted.
 
     Args:
+        transport: runs the requests.
+        dialect: makes them.
+        config: what is sent in one request; more where the object would need too many.
+        key: the object's key.
         pieces: flat views of bytes, one after another.
-        part_bytes: what is sent in one request; more where the object would need too many.
-        most_pending: parts made before the first has arrived; each is summed when it is made.
+        condition: what must hold of the key.
     """
-    size_bytes = sum(map(len, pieces))
+    size_bytes, part_bytes = sum(map(len, pieces)), config.part_size_bytes
     if size_bytes <= part_bytes:
         body = Body(pieces)
         return transport.run(dialect.put_object(key, body, dialect.upload_sum.of(body.pieces), condition=condition))
-    upload = PartUpload(transport, dialect, key, condition, most_pending=most_pending)
-    try:
+    # Each part is summed when it is made, so not all of them are made before the first has arrived.
+    with PartUpload(transport, dialect, key, condition, most_pending=2 * config.concurrency) as upload:
         for body in in_parts(pieces, part_bytes_of(size_bytes, part_bytes, dialect.most_parts)):
             upload.send(body, dialect.upload_sum.of(body.pieces))
         return upload.complete()
-    except BaseException:
-        upload.abort()
-        raise
 
 
 def copy_in_parts(
-    transport: Transport, dialect: Dialect, source: ObjectInfo, target_key: str, *, most_pending: int
+    transport: Transport, dialect: Dialect, config: StoreConfig, source: ObjectInfo, target_key: str
 ) -> ObjectInfo:
     """Copy an object that is too large for one request, part by part, on the server's side."""
     size_bytes = source.size_bytes
     part_bytes = part_bytes_of(size_bytes, _COPY_PART_BYTES, dialect.most_parts)
-    upload = PartUpload(transport, dialect, target_key, most_pending=most_pending)
-
-    try:
+    with PartUpload(transport, dialect, target_key, most_pending=2 * config.concurrency) as upload:
         for start in range(0, size_bytes, part_bytes):
             upload.send_copy(source, start, min(start + part_bytes, size_bytes))
         return upload.complete()
-    except BaseException:
-        upload.abort()
-        raise

@@ -1,5 +1,6 @@
 """The part that all wrappers share: every call of the protocol, forwarded through two hooks."""
 
+# ruff: noqa: ARG002  # the hooks are for overrides, which use what these do not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
@@ -59,27 +60,14 @@ class ForwardingStore(Store):
 
     # -- the hooks ----------------------------------------------------------------------------------------------------
 
-    def _call(
-        self,
-        operation: str,  # noqa: ARG002  # for overrides
-        call: Callable[[], T],
-        *,
-        sent_bytes: int = 0,  # noqa: ARG002  # for overrides
-        position: int = 0,  # noqa: ARG002  # for overrides
-    ) -> T:
+    def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0, position: int = 0) -> T:
         """Make a call that returns when it is done; ``sent_bytes`` go with it.
 
         Of a listing, to take the item at ``position`` is a call.
         """
         return call()
 
-    def _submit(
-        self,
-        operation: str,  # noqa: ARG002  # for overrides
-        begin: Callable[[], Future[T]],
-        *,
-        wanted_bytes: int = 0,  # noqa: ARG002  # for overrides
-    ) -> Future[T]:
+    def _submit(self, operation: str, begin: Callable[[], Future[T]], *, wanted_bytes: int = 0) -> Future[T]:
         """Make a call that returns a future at once; it asks for ``wanted_bytes``, 0 where that is not known."""
         return begin()
 

@@ -1,5 +1,6 @@
 """A store that lets only so many operations be in flight."""
 
+# ruff: noqa: ARG002  # what a base class asks for is not always of use
 from __future__ import annotations
 
 import threading
@@ -135,13 +136,7 @@ class LimitedStore(ForwardingStore):
         finally:
             self._limit.release()
 
-    def _submit(
-        self,
-        operation: str,  # noqa: ARG002  # as the hook has it
-        begin: Callable[[], Future[T]],
-        *,
-        wanted_bytes: int = 0,  # noqa: ARG002  # as the hook has it
-    ) -> Future[T]:
+    def _submit(self, operation: str, begin: Callable[[], Future[T]], *, wanted_bytes: int = 0) -> Future[T]:
         relay = Relay(begin, lambda _done: self._limit.release())
         self._limit.submit(relay.start)
         return relay

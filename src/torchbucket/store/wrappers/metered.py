@@ -75,14 +75,13 @@ class MeteredStore(ForwardingStore):
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self._lock = threading.Lock()
-        self._operations: dict[str, OperationUsage] = {}
+        self.renew()
         renew_after_fork(self)
 
     def renew(self) -> None:
         """Begin at zero in a forked child, so that parent and children can be added up."""
         self._lock = threading.Lock()
-        self._operations = {}
+        self._operations: dict[str, OperationUsage] = {}
 
     def usage(self) -> StoreUsage:
         """What was asked so far; a later call does not change it."""

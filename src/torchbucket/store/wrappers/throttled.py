@@ -1,5 +1,6 @@
 """A store that is slowed down to so many bytes and operations a second."""
 
+# ruff: noqa: ARG002  # what a base class asks for is not always of use
 from __future__ import annotations
 
 import math
@@ -117,13 +118,7 @@ class ThrottledStore(ForwardingStore):
             time.sleep(wait_s)
         return super()._call(operation, call, sent_bytes=sent_bytes, position=position)
 
-    def _submit(
-        self,
-        operation: str,  # noqa: ARG002  # as the hook has it
-        begin: Callable[[], Future[T]],
-        *,
-        wanted_bytes: int = 0,
-    ) -> Future[T]:
+    def _submit(self, operation: str, begin: Callable[[], Future[T]], *, wanted_bytes: int = 0) -> Future[T]:
         def settle(done: Future[T] | None) -> None:
             came = 0
             if done is not None and not done.cancelled() and done.exception() is None:
