@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from testbed_tables import Table
 
-settings.register_profile("commit", derandomize=True, deadline=None, max_examples=50)
-settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
+# How fast examples are made says how busy the machine is, and its disk.
+_PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("commit", _PATIENT, derandomize=True, max_examples=50)
+settings.register_profile("nightly", _PATIENT, max_examples=1000, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

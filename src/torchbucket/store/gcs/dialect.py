@@ -8,9 +8,8 @@ from torchbucket.config import StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.access import GcsAccess
 from torchbucket.store.gcs.answers import GcsAnswers
-from torchbucket.store.gcs.listing import listed_page
 from torchbucket.store.gcs.requests import GcsRequests
-from torchbucket.store.gcs.resources import described, read_json
+from torchbucket.store.gcs.resources import described, listed_page, read_json
 from torchbucket.store.gcs.writes import CompleteUpload, ComposeObjects, CopyObject
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.uploads import UploadedPart

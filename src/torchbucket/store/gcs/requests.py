@@ -11,8 +11,7 @@ from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, UnsupportedError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.access import GcsAccess
-from torchbucket.store.gcs.listing import PAGE_FIELDS
-from torchbucket.store.gcs.resources import RESOURCE_FIELDS
+from torchbucket.store.gcs.resources import PAGE_FIELDS, RESOURCE_FIELDS
 from torchbucket.store.http.requests import Requests
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.body import Body

@@ -61,15 +61,7 @@ class Answers(ABC):
         After a part it is the part's, otherwise the whole object's.
         """
 
-    def read(
-        self,
-        operation: str,
-        key: str,
-        answer: Answer,
-        reader: Callable[[Answer], T],
-        *,
-        statuses: tuple[int, ...] = (200,),
-    ) -> T:
+    def read(self, operation: str, key: str, answer: Answer, reader: Callable[[Answer], T]) -> T:
         """Return what ``reader`` finds in a success.
 
         An answer of status 200 may hold an error, or what is no answer of the provider.
@@ -77,7 +69,7 @@ class Answers(ABC):
         Raises:
             Exception: what the answer means where it is no success; see ``failure``.
         """
-        if answer.status not in statuses:
+        if answer.status != 200:
             raise self.failure(operation, key, answer)
         try:
             return reader(answer)

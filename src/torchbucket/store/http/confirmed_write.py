@@ -102,16 +102,13 @@ class ConfirmedWrite(Operation[ObjectInfo]):
 
     def _explained(self, refusal: StoreError) -> StoreError:
         """The error for the caller: of a condition it says what the condition was."""
-        if self.condition is None or not (isinstance(refusal, PreconditionFailedError) or _names_object(refusal)):
+        # A key that must have a version and has no object at all is answered 404.
+        # Source: S3 user guide, "Add preconditions to S3 operations with conditional requests".
+        unsatisfied = isinstance(refusal, PreconditionFailedError) or refusal.code in (None, "NoSuchKey")
+        if self.condition is None or not unsatisfied:
             return refusal
         error = unmet(self.name, self.uri, self.condition)
         return error.amend(status=refusal.status, code=refusal.code)
-
-
-def _names_object(refusal: StoreError) -> bool:
-    # A key that must have a version and has no object at all is answered 404.
-    # Source: S3 user guide, "Add preconditions to S3 operations with conditional requests".
-    return refusal.code in (None, "NoSuchKey")
 
 
 class PutObject(ConfirmedWrite):

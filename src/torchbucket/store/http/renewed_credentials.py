@@ -120,39 +120,34 @@ class RenewedCredentials(Generic[T]):
         if now_s < self._final_until_s:
             return False
         self._refused = True
-        self._start(self._replace_refused)
+        self._start(refused=True)
         return True
 
     def _renew_aside(self, now_s: float) -> None:
         if now_s >= self._next_renewal_s:
             self._next_renewal_s = now_s + _RENEWAL_INTERVAL_S
-            self._start(self._renew_due)
+            self._start(refused=False)
 
-    def _start(self, work: Callable[[], None]) -> None:
+    def _start(self, *, refused: bool) -> None:
         # Where no thread can be started, what there is is used until it is refused.
         with contextlib.suppress(RuntimeError):
-            threading.Thread(target=work, name="torchbucket-credentials", daemon=True).start()
+            threading.Thread(
+                target=self._replace_aside, args=(refused,), name="torchbucket-credentials", daemon=True
+            ).start()
 
-    def _renew_due(self) -> None:
-        if not self._lock.acquire(blocking=False):
+    def _replace_aside(self, refused: bool) -> None:
+        if not self._lock.acquire(blocking=refused):
             return  # Somebody is at it.
         try:
-            self._replace()
+            if self._refused or not refused:
+                self._replace()
         except Exception as error:  # noqa: BLE001  # tried again, and told to callers once nothing valid is left
             _log.warning("%s: the credentials could not be renewed yet: %s", self._uri, error)
-        finally:
-            self._lock.release()
-
-    def _replace_refused(self) -> None:
-        with self._lock:
-            if not self._refused:
-                return
-            try:
-                self._replace()
-            except Exception as error:  # noqa: BLE001  # the requests themselves fail, and say so
-                _log.warning("%s: the refused credentials could not be replaced: %s", self._uri, error)
+            if refused:  # The requests themselves fail, and say so.
                 self._final_until_s = time.time() + _RENEW_AGAIN_S
                 self._refused = False
+        finally:
+            self._lock.release()
 
     def _replace(self) -> None:
         """Fetch, with the lock held."""
