@@ -23,8 +23,8 @@ CASES = cases()
 REMOTE = [case for case in CASES if not case.is_local]
 
 
-# One fork server for all tests, which has what every worker imports: as JobLoader does it.
-multiprocessing.get_context("forkserver").set_forkserver_preload(["torch.utils.data"])
+# One fork server for all tests, which has what every worker imports, as JobLoader does it, and the dearest clients.
+multiprocessing.get_context("forkserver").set_forkserver_preload(["torch.utils.data", "gcsfs", "s3fs"])
 
 
 def each(found: list[Case]) -> pytest.MarkDecorator:
@@ -68,7 +68,8 @@ def check(samples: list[tuple[str, bytes]], served: Served) -> None:
         assert data == served.contents[key], f"{key} has other content"
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
+# Without workers the same samples arrive over TLS below; without both, at night.
+@pytest.mark.parametrize("num_workers", [pytest.param(0, marks=pytest.mark.nightly), 2])
 @each(CASES)
 def test_every_sample_arrives_whole_and_once(case: Case, num_workers: int, served: Served) -> None:
     check(samples_of(build_client(case.name), served.target_of(case.scheme), num_workers=num_workers), served)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-HANG_LIMIT_S = 110
+import forked_programs
+
 COUNT = 23
 EXPECTED = [[f"train/{index:03}", index * 1000] for index in range(COUNT)]
 
@@ -20,11 +19,6 @@ def fill(store) -> None:
 
 def run(scenario: str, method: str, *arguments: str, program: str = "loader_program.py"):
     """What the program printed; fails where it does not end well or not at all."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", Path(__file__).with_name(program), scenario, method, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=HANG_LIMIT_S,
-    )
+    done = forked_programs.run(Path(__file__).with_name(program), scenario, method, *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -15,6 +15,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import forked_programs
 import pytest
 
 from torchbucket.store import open_store
@@ -55,20 +56,12 @@ def some(*ways: str) -> object:
 
 def read_by_ranks(framework: str, bucket: str, directory: Path, ways: Sequence[str] = ()) -> dict[str, list]:
     """What each rank was given, by the way of reading: the ways that are named, or every one."""
-    command = [sys.executable, "-W", "ignore", PROGRAM, framework, bucket, directory / "meeting"]
     ranks = [
-        subprocess.Popen([*command, str(rank), *ways], stdout=subprocess.PIPE, stderr=(directory / f"{rank}").open("w"))
-        for rank in range(RANKS)
+        forked_programs.start(PROGRAM, framework, bucket, directory / "meeting", rank, *ways) for rank in range(RANKS)
     ]
-    try:
-        told = [rank.communicate(timeout=HANG_LIMIT_S)[0] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
-    errors = "\n".join((directory / f"{rank}").read_text()[-3000:] for rank in range(RANKS))
-    assert [rank.returncode for rank in ranks] == [0] * RANKS, errors
-    by_rank = list(map(json.loads, told))
+    ended = [rank.wait(HANG_LIMIT_S) for rank in ranks]
+    assert [rank.returncode for rank in ended] == [0] * RANKS, "\n".join(rank.stderr[-3000:] for rank in ended)
+    by_rank = [json.loads(rank.stdout) for rank in ended]
     assert not ways or set(by_rank[0]) == set(ways)
     return {way: [found[way] for found in by_rank] for way in by_rank[0]}
 

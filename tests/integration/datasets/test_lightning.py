@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import forked_programs
 import pytest
-from loader_runs import COUNT, HANG_LIMIT_S, fill
+from loader_runs import COUNT, fill
 
 from torchbucket.store import open_store
 
@@ -27,12 +26,8 @@ def prefix(tmp_path: Path) -> str:
 def train(kind: str, prefix: str, log: Path, ranks: int) -> None:
     """Run the program; fails where it does."""
     environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE")}
-    done = subprocess.run(
-        [sys.executable, PROGRAM, kind, prefix, log, str(ranks)],
-        capture_output=True,
-        text=True,
-        timeout=HANG_LIMIT_S,
-        env=environment,
+    done = forked_programs.run(
+        PROGRAM, kind, prefix, log, ranks, environment=environment, imports=("lightning.pytorch",)
     )
     assert done.returncode == 0, done.stderr
 

@@ -70,18 +70,32 @@ SAMPLERS = {
 }
 
 
-@pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
-@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS.keys())
-@pytest.mark.parametrize(
-    "workers",
-    [
-        {"num_workers": 0},
-        {"num_workers": 2, "multiprocessing_context": "fork", "persistent_workers": True, "prefetch_factor": 1},
-        {"num_workers": 2, "multiprocessing_context": "spawn"},
-    ],
-    ids=["no workers", "fork", "spawn"],
-)
+WORKERS = {
+    "no workers": {"num_workers": 0},
+    "fork": {"num_workers": 2, "multiprocessing_context": "fork", "persistent_workers": True, "prefetch_factor": 1},
+    "spawn": {"num_workers": 2, "multiprocessing_context": "spawn"},
+}
+
+
+def _loads() -> list[object]:
+    """Every sampler and kind of loader; by spawn, where each worker imports torch, one on each commit."""
+    return [
+        pytest.param(
+            sampler,
+            kind,
+            workers,
+            marks=pytest.mark.nightly if workers == "spawn" and (sampler, kind) != ("shuffled", DataLoader) else (),
+            id=f"{sampler}-{kind.__name__}-{workers}",
+        )
+        for sampler in SAMPLERS
+        for kind in (DataLoader, StatefulDataLoader)
+        for workers in WORKERS
+    ]
+
+
+@pytest.mark.parametrize(("sampler", "kind", "workers"), _loads())
 def test_a_read_ahead_batch_sampler_changes_no_batch(dataset, kind, sampler, workers):
+    sampler, workers = SAMPLERS[sampler], WORKERS[workers]
     dataset = MapDataset.from_prefix(dataset_prefix(dataset), transform=number)
     plain = epochs(dataset, DataLoader, batch_sampler=BatchSampler(sampler(), 4, drop_last=False), num_workers=0)
     assert epochs(dataset, kind, batch_sampler=ReadAheadBatchSampler(sampler(), 4), **workers) == plain
@@ -174,7 +188,7 @@ def number(reader) -> int:
     return int(reader.read())
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", [DataLoader, StatefulDataLoader])
 def test_the_workers_of_every_loader_know_their_next_batches(dataset, kind, method):
     told = Told.from_prefix(dataset_prefix(dataset), transform=number)

@@ -21,8 +21,8 @@ def prefix(tmp_path: Path) -> str:
     ("scenario", "method"),
     [
         ("every_way", "fork"),
-        ("one_way", "spawn"),
-        ("one_way", "forkserver"),
+        pytest.param("one_way", "spawn", marks=pytest.mark.nightly),
+        pytest.param("one_way", "forkserver", marks=pytest.mark.nightly),
         ("other_topology", "fork"),
         ("refused", "fork"),
         ("plain", "fork"),

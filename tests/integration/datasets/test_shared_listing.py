@@ -30,7 +30,7 @@ def shares_memory(dataset) -> bool:
     return not dataset.listing.sizes_bytes.flags.owndata and not dataset.listing.sizes_bytes.flags.writeable
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["forkserver", pytest.param("spawn", marks=pytest.mark.nightly)])
 def test_children_map_the_columns_of_a_large_listing(method):
     context = multiprocessing.get_context(method)
     dataset = MapDataset.from_objects(addresses(COUNT))

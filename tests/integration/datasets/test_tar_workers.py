@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import forked_programs
 import pytest
 
 from buckettestbed.launch import RunningTestbed, launch_testbed
@@ -16,7 +15,6 @@ from torchbucket import RetryConfig, StoreConfig, StoreError, TarDataset
 from torchbucket.store import open_store
 
 PROGRAM = Path(__file__).with_name("tar_program.py")
-HANG_LIMIT_S = 110
 SHARDS, SAMPLES = 7, 9
 
 
@@ -59,12 +57,7 @@ def config_of(testbed: RunningTestbed, scheme: str, **settings) -> StoreConfig:
 
 
 def test_loaders_with_workers_stop_and_go_on(testbed):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", PROGRAM, "gs://data/shards/", testbed.gcs_endpoint],
-        capture_output=True,
-        text=True,
-        timeout=HANG_LIMIT_S,
-    )
+    done = forked_programs.run(PROGRAM, "gs://data/shards/", testbed.gcs_endpoint)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == SHARDS * SAMPLES
 

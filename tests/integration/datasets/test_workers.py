@@ -12,8 +12,9 @@ from buckettestbed.launch import launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.store import open_store
 
-# What differs between the methods is how a worker gets its data set; forkserver sends it as spawn does.
-METHODS = pytest.mark.parametrize("method", ["fork", "spawn"])
+# What differs between the methods is how a worker gets its data set, which whole epochs show; forkserver sends it as
+# spawn does.
+METHODS = pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.nightly)])
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,13 @@ def prefix(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "method"), [("file", "fork"), ("s3", "fork"), ("s3", "forkserver"), ("s3", "spawn")]
+    ("scheme", "method"),
+    [
+        ("file", "fork"),
+        ("s3", "fork"),
+        ("s3", "spawn"),
+        pytest.param("s3", "forkserver", marks=pytest.mark.nightly),
+    ],
 )
 def test_each_object_once_in_every_epoch(prefix, endpoint, scheme, method):
     place = (prefix,) if scheme == "file" else ("s3://data/train/", endpoint)

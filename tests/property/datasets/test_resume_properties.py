@@ -63,7 +63,7 @@ plans = st.builds(
 )
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(60))
 @given(plan=plans, epoch=st.integers(0, 3), jobs=st.lists(runs(alike=False), min_size=1, max_size=5))
 def test_each_object_once_over_all_runs_of_an_epoch(plan, epoch, jobs):
     state = EpochState(plan=plan, epoch=epoch)
@@ -79,7 +79,7 @@ def test_each_object_once_over_all_runs_of_an_epoch(plan, epoch, jobs):
     assert state.epoch == epoch or state.stages == ()
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40))
 @given(plan=plans, jobs=st.lists(runs(alike=True), min_size=1, max_size=4), even=st.sampled_from(("pad", "drop")))
 def test_an_even_split_stays_even_and_repeats_or_drops_less_than_one_round(plan, jobs, even):
     plan = EpochPlan(count=plan.count, names="n", shuffle=plan.shuffle, seed=plan.seed, even=even)
@@ -101,7 +101,7 @@ def test_an_even_split_stays_even_and_repeats_or_drops_less_than_one_round(plan,
             break
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40))
 @given(plan=plans, job=runs(alike=False))
 def test_what_is_left_keeps_the_epoch_s_order(plan, job):
     state = EpochState(plan=plan)
@@ -112,7 +112,7 @@ def test_what_is_left_keeps_the_epoch_s_order(plan, job):
         assert list(after.share(ALONE).positions()) == [position for position in whole if position not in gone]
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40))
 @given(
     plan=plans, world_size=st.integers(1, 3), workers=st.integers(0, 4), size=st.integers(1, 9), rounds=st.floats(0, 1)
 )

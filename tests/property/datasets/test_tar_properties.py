@@ -111,7 +111,7 @@ def comparable(samples: list[tuple[str, dict[str, bytes]]]) -> list[tuple[str, l
     return sorted((key, sorted(fields.items())) for key, fields in samples)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(shards=st.lists(archives(), min_size=1, max_size=4), options=options)
 def test_what_tarfile_wrote_comes_back_and_goes_on_from_anywhere(shards, options):
     written(shards)
@@ -135,7 +135,7 @@ def reader(shard: Shard, state: TarState, source: TarDataset[Any]) -> TarIterato
     return TarIterator(source._source, source._transform, source._settings, shard, state, clock, begun)
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(
     shards=st.lists(archives(), min_size=1, max_size=6),
     options=options,

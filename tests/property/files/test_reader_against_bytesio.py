@@ -104,5 +104,5 @@ class _ReaderMachine(RuleBasedStateMachine):
                 self.reader.read(1)
 
 
-_ReaderMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40)
+_ReaderMachine.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=40)
 TestReader = _ReaderMachine.TestCase

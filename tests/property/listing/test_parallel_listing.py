@@ -90,7 +90,7 @@ def listed(
     return store
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(50))
 @given(
     st.lists(NAMES, min_size=1, max_size=3),
     st.data(),
@@ -200,7 +200,7 @@ def test_one_request_at_a_time_is_a_plain_listing():
     assert store.most_in_flight == 1
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(25))
 @given(NAMES, st.integers(1, 7), st.data())
 def test_a_store_in_memory_agrees_with_its_plain_listing(names, page, data):
     store = open_store(f"memory://agree-{data.draw(st.uuids())}", StoreConfig(list_page_size=page))

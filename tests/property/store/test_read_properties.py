@@ -51,7 +51,7 @@ faults = st.lists(
 )
 
 
-@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     start=st.integers(0, SIZE + 50),
     length=st.none() | st.integers(0, SIZE + 50),

@@ -24,7 +24,7 @@ ranges = st.lists(
 )
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(60))
 @given(ranges=ranges, gap_bytes=st.integers(0, 80), part_bytes=st.integers(1, 300), data=st.data())
 def test_parts_bring_each_target_its_bytes(
     ranges: list[tuple[int, int]], gap_bytes: int, part_bytes: int, data: st.DataObject

@@ -231,4 +231,4 @@ def test_stores_are_dictionaries(testbed: RunningTestbed) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     StoreMachine.testbed = testbed
-    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=examples(14), stateful_step_count=15))
+    run_state_machine_as_test(StoreMachine, settings=settings(max_examples=examples(6), stateful_step_count=15))

@@ -118,4 +118,4 @@ class WriterMachine(RuleBasedStateMachine):
 
 
 TestWriterMachine = WriterMachine.TestCase
-TestWriterMachine.settings = settings(max_examples=examples(40), stateful_step_count=12)
+TestWriterMachine.settings = settings(max_examples=examples(20), stateful_step_count=12)

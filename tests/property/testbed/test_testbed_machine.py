@@ -235,6 +235,6 @@ def test_three_apis_agree_with_a_dictionary(machine_testbed: RunningTestbed) -> 
     run_state_machine_as_test(
         OneBucket,
         settings=settings(
-            max_examples=examples(60), stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow]
+            max_examples=examples(20), stateful_step_count=30, suppress_health_check=[HealthCheck.too_slow]
         ),
     )

@@ -35,7 +35,7 @@ def botocores(method: str, url: str, headers: dict[str, str], payload: str, toke
     return str(request.headers["Authorization"])
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(50))
 @given(
     method=st.sampled_from(["GET", "PUT", "POST", "DELETE", "HEAD"]),
     key=TEXT,
