@@ -41,7 +41,7 @@ def epochs_of(batches: list[list]) -> list[list[int]]:
     return [[sample for epoch, batch in batches if epoch == number for sample in batch] for number in range(2)]
 
 
-@KINDS
+@pytest.mark.parametrize("kind", ["stream", pytest.param("map", marks=pytest.mark.nightly)])
 def test_two_ranks_share_every_epoch(kind, prefix, tmp_path):
     train(kind, prefix, tmp_path / "log", 2)
     by_rank = [epochs_of(trained_on(f"{tmp_path}/log.rank{rank}")) for rank in range(2)]

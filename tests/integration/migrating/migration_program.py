@@ -1,10 +1,11 @@
-"""Runs the example on its input in the interpreter of another library; prints what it left in `samples` and `names`."""
+"""Runs the example in a file, whichever library it is of; prints what it left in `samples` and `names`."""
 
 from __future__ import annotations
 
 import json
 import sys
 import types
+from pathlib import Path
 
 
 def told(sample: object) -> object:
@@ -18,7 +19,7 @@ def main() -> None:
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     answers, sys.stdout = sys.stdout, sys.stderr
-    exec(compile(sys.stdin.read(), "example", "exec"), module.__dict__)
+    exec(compile(Path(sys.argv[1]).read_text(encoding="utf-8"), "example", "exec"), module.__dict__)
     found = {name: [told(value) for value in getattr(module, name, [])] for name in ("samples", "names")}
     print(json.dumps(found), file=answers)
 

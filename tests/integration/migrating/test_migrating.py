@@ -6,11 +6,11 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import pytest
 from migration_page import PAGE, Pair, pairs
 
@@ -41,8 +41,8 @@ def dataflux_python() -> Path:
     return ROOT / ".venv-dataflux" / "bin" / "python"
 
 
-def run(example: str, bucket: RunningTestbed, *, interpreter: Path) -> dict[str, Any]:
-    """Run an example as a user would, but for the place of the bucket."""
+def run(example: str, bucket: RunningTestbed, directory: Path, *, interpreter: Path | None = None) -> dict[str, Any]:
+    """Run an example as a user would, but for the place of the bucket; in this interpreter or in another one."""
     settings = {
         "AWS_ACCESS_KEY_ID": "AKIAMIGRATING",
         "AWS_SECRET_ACCESS_KEY": "migrating-secret-key",
@@ -50,15 +50,14 @@ def run(example: str, bucket: RunningTestbed, *, interpreter: Path) -> dict[str,
         "STORAGE_EMULATOR_HOST": bucket.gcs_endpoint,
     }
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GOOGLE_"))}
-    done = subprocess.run(
-        [str(interpreter), str(PROGRAM)],
-        input=example,
-        env=kept | settings,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
+    path = directory / "example.py"
+    path.write_text(example, encoding="utf-8")
+    done: forked_programs.Ended | subprocess.CompletedProcess[str]
+    if interpreter is None:
+        done = forked_programs.run(PROGRAM, path, environment=kept | settings)
+    else:
+        command = [str(interpreter), str(PROGRAM), str(path)]
+        done = subprocess.run(command, env=kept | settings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -77,20 +76,25 @@ def on_testbed(example: str, bucket: RunningTestbed) -> str:
 
 
 @pytest.mark.parametrize("pair", pairs("s3"), ids=lambda pair: pair.name)
-def test_s3torchconnector(pair: Pair, bucket: RunningTestbed) -> None:
-    ours, theirs = (
-        run(on_testbed(example, bucket), bucket, interpreter=Path(sys.executable))
-        for example in (pair.ours, pair.theirs)
-    )
+def test_s3torchconnector(pair: Pair, bucket: RunningTestbed, tmp_path: Path) -> None:
+    ours, theirs = (run(on_testbed(example, bucket), bucket, tmp_path) for example in (pair.ours, pair.theirs))
     assert ours == theirs
     assert len(ours["samples"]) in (2, len(BODIES))
 
 
+@pytest.mark.parametrize("pair", pairs("gcs"), ids=lambda pair: pair.name)
+def test_our_part_of_what_is_said_of_gcs_torch_dataflux(pair: Pair, bucket: RunningTestbed, tmp_path: Path) -> None:
+    ours = run(pair.ours, bucket, tmp_path)
+    assert len(ours["samples"]) in (3, len(BODIES))
+    bodies = {body.hex() for body in BODIES.values()}
+    assert all(sample["bytes"] in bodies for sample in ours["samples"] if "bytes" in sample)
+
+
 @pytest.mark.nightly  # The environment of gcs-torch-dataflux may have to be made first.
 @pytest.mark.parametrize("pair", pairs("gcs"), ids=lambda pair: pair.name)
-def test_gcs_torch_dataflux(pair: Pair, bucket: RunningTestbed, dataflux_python: Path) -> None:
-    ours = run(pair.ours, bucket, interpreter=Path(sys.executable))
-    theirs = run(pair.theirs, bucket, interpreter=dataflux_python)
+def test_gcs_torch_dataflux(pair: Pair, bucket: RunningTestbed, tmp_path: Path, dataflux_python: Path) -> None:
+    ours = run(pair.ours, bucket, tmp_path)
+    theirs = run(pair.theirs, bucket, tmp_path, interpreter=dataflux_python)
     assert ours == theirs
     assert len(ours["samples"]) in (3, len(BODIES))
 
