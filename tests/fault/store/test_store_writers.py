@@ -277,6 +277,47 @@ def test_the_exit_aborts_every_open_writer_whatever_one_meets(server: ScriptedS3
     assert all(writer.closed for writer in writers)
 
 
+def test_the_exit_aborts_every_open_writer_though_one_has_no_thread_for_it(
+    server: ScriptedS3, opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writers = [opened().open_writer(f"k{number}") for number in range(3)]
+    for writer in writers:
+        writer.write(bytes(5 * MIB + 1))
+    submit = Transport.submit
+    tried: list[object] = []
+
+    def failing(transport: Transport, operations: Any, caller: Any = None) -> None:
+        tried.append(transport)
+        if len(tried) == 1:
+            raise RuntimeError("can't start new thread")
+        submit(transport, operations, caller)
+
+    monkeypatch.setattr(Transport, "submit", failing)
+    part_writer.abort_open_writers()
+    assert len(tried) == 3
+    assert len(server.uploads) == 1
+    assert writers_memory.taken_bytes == 0
+    assert "may have left something behind: can't start new thread" in caplog.text
+
+
+def test_a_writer_that_sent_nothing_is_given_up_without_a_thread(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the interpreter's exit none can be started any more."""
+
+    def none(*_: object) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    writer = opened().open_writer("k")
+    writer.write(b"little")
+    part_writer.abort_open_writers()
+    assert writer.closed
+    writer = opened().open_writer("k")
+    writer.write(b"little")
+    writer.abort()
+
+
 def test_a_forgotten_writer_aborts_at_once_though_parts_are_on_their_way(server: ScriptedS3, opened: Opened) -> None:
     answered = threading.Event()
     server.faults["upload_part"].append(Fault(until=answered))

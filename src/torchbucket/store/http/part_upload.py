@@ -209,5 +209,6 @@ class PartUpload:
             removals.append(self._dialect.abort_upload(self._key, upload_id))
         if self._made_aside:
             removals.append(self._dialect.delete_object(self._key, condition=None))
-        self._transport.submit(removals)
+        if removals:  # else it would start a thread for nothing, which at the interpreter's exit it cannot
+            self._transport.submit(removals)
         return [removal.future for removal in removals]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from concurrent.futures import Future, wait
@@ -22,6 +23,8 @@ from torchbucket.store.transport.transport import Transport
 from torchbucket.store.writer import BaseWriter
 
 __all__ = ["PartWriter", "abort_open_writers", "part_size_bytes"]
+
+_log = logging.getLogger("torchbucket.uploads")
 
 # The size of a part doubles after so many. With parts of 5 MiB, the least, 10,000 parts hold 8.4 TiB, and those of
 # 8 MiB stay below 128 MiB up to 105 GiB. Source: arithmetic on S3's limits, see `part_size_bytes`.
@@ -176,9 +179,10 @@ class PartWriter(BaseWriter):
     def abort_soon(self) -> list[Future[Any]]:
         """Give the write up without waiting; return what may be waited for."""
         self._aborted = True
-        aborts = self._upload.abort_soon()
-        self._release()
-        return aborts
+        try:
+            return self._upload.abort_soon()
+        finally:
+            self._release()
 
     def _release(self) -> None:
         self._part.give_back(self._share)
@@ -247,5 +251,8 @@ def abort_open_writers() -> None:
     for reference in list(_open_writers.values()):
         writer = reference()
         if writer is not None and writer._pid == os.getpid():
-            aborts += writer.abort_soon()
+            try:
+                aborts += writer.abort_soon()
+            except RuntimeError as error:  # such as no thread left; the others are aborted nevertheless
+                _log.warning("the write to %s was given up and may have left something behind: %s", writer.name, error)
     wait(aborts, timeout=_EXIT_TIMEOUT_S)
