@@ -5,9 +5,11 @@ Only their own methods can refuse: ``concurrent.futures.wait`` and ``as_complete
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from concurrent.futures._base import PENDING
 from functools import partial
 from typing import Any, TypeVar
 
@@ -67,23 +69,35 @@ def refuse_to_wait(for_what: str) -> None:
         )
 
 
+class _Lock(_thread.RLock):  # type: ignore[misc]  # said to be final, which no Python makes it
+    """Stands for the condition of a future for which nobody waits."""
+
+    def notify_all(self) -> None:
+        """Nobody is there."""
+
+
 class StoreFuture(Future[T]):
-    """A future that fails, and does not wait for ever, in a child forked before it was done."""
+    """A future that fails, and does not wait for ever, in a child forked before it was done.
+
+    It has a condition only once somebody waits, since that is half of all that a read has the collector visit.
+    """
 
     def __init__(self) -> None:
         self._process = forking.forks_before
-        super().__init__()
+        self._own_condition: _Lock | threading.Condition = _Lock()
+        # What the base's constructor does besides making a condition.
+        self._state = PENDING
+        self._result: T | None = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Callable[[Future[T]], object]] = []
 
     @property
-    def _condition(self) -> threading.Condition:
+    def _condition(self) -> _Lock | threading.Condition:  # type: ignore[override]  # as much of one as is needed
         # Every method of futures, and every function that waits for some, begins by taking it.
         if self._process != forking.forks_before:
             self._settle_in_child()
         return self._own_condition
-
-    @_condition.setter
-    def _condition(self, condition: threading.Condition) -> None:
-        self._own_condition = condition
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the result.
@@ -92,8 +106,7 @@ class StoreFuture(Future[T]):
             TransportError: in a forked child, where it had not arrived by the time of the fork.
             StoreError: the calling thread is the one that would bring it.
         """
-        if not self.done():
-            refuse_to_wait("result")
+        self._expect_to_wait("result")
         try:
             return super().result(timeout)
         finally:
@@ -101,20 +114,27 @@ class StoreFuture(Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the failure; see ``result``."""
-        if not self.done():
-            refuse_to_wait("exception")
+        self._expect_to_wait("exception")
         try:
             return super().exception(timeout)
         finally:
             del self
 
+    def _expect_to_wait(self, for_what: str) -> None:
+        if self.done():
+            return
+        refuse_to_wait(for_what)
+        with self._condition:
+            if isinstance(self._own_condition, _Lock):
+                self._own_condition = threading.Condition(self._own_condition)
+
     def _settle_in_child(self) -> None:
         self._process = forking.forks_before
         # The parent's lock may have been taken at the moment of the fork.
         self._own_condition = threading.Condition()
-        self._waiters: list[Any] = []  # the parent's threads, as are its callbacks' objects
+        self._waiters = []  # the parent's threads, as are its callbacks' objects
         if not self.done():
-            self._done_callbacks: list[Callable[[Future[T]], object]] = []
+            self._done_callbacks = []
             self.set_exception(
                 TransportError(
                     "this request was begun before the process forked and only the parent gets its answer; "
