@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from torchbucket.errors import ConfigError
 from torchbucket.public import public
 
-__all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig", "check_config"]
+__all__ = ["KIB", "MIB", "RetryConfig", "StoreConfig", "check_config", "check_int"]
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -34,7 +34,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != "" and value.isprintable()
 
 
-def _check_int(config: object, name: str, least: int, most: int) -> None:
+def check_int(config: object, name: str, least: int, most: int) -> None:
+    """Raise ``ConfigError`` unless the field of that name is a whole number from ``least`` to ``most``."""
     value = getattr(config, name)
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise _wrong(config, name, f"a whole number from {least} to {most}", value)
@@ -82,7 +83,7 @@ class RetryConfig:
         if self.maximum_s < self.initial_s:
             raise _wrong(self, "maximum_s", f"at least initial_s, which is {self.initial_s:g}", self.maximum_s)
         _check_number(self, "deadline_s", "seconds", 0.001, 7 * 86400.0)
-        _check_int(self, "max_attempts", 1, 100)
+        check_int(self, "max_attempts", 1, 100)
 
 
 @public
@@ -192,24 +193,24 @@ class StoreConfig:
             accepted = "None or projects/P/locations/L/keyRings/R/cryptoKeys/K"
             raise _wrong(self, "kms_key_name", accepted, self.kms_key_name)
         # Source of 5 MiB and 5 GiB: S3 user guide, "Multipart upload limits".
-        _check_int(self, "part_size_bytes", 5 * MIB, 5 * 1024 * MIB)
-        _check_int(self, "concurrency", 1, 1024)
-        _check_int(self, "memory_budget_bytes", 5 * MIB, 1 << 50)
+        check_int(self, "part_size_bytes", 5 * MIB, 5 * 1024 * MIB)
+        check_int(self, "concurrency", 1, 1024)
+        check_int(self, "memory_budget_bytes", 5 * MIB, 1 << 50)
         if self.memory_budget_bytes < self.part_size_bytes:
             raise ConfigError(
                 f"StoreConfig.memory_budget_bytes must hold at least one part of {self.part_size_bytes} bytes; "
                 f"got {self.memory_budget_bytes}"
             )
-        _check_int(self, "list_page_size", 1, 1000)
+        check_int(self, "list_page_size", 1, 1000)
         if not isinstance(self.retry, RetryConfig):
             raise _wrong(self, "retry", "a RetryConfig", self.retry)
         if self.list_retry is not None and not isinstance(self.list_retry, RetryConfig):
             raise _wrong(self, "list_retry", "None or a RetryConfig", self.list_retry)
         _check_number(self, "connect_timeout_s", "seconds", 0.001, 3600.0)
-        _check_int(self, "stall_timeout_s", 1, 3600)
+        check_int(self, "stall_timeout_s", 1, 3600)
         _check_number(self, "hedge_share", "a number", 0.0, 1.0)
         if self.bandwidth_bytes_per_s is not None:
-            _check_int(self, "bandwidth_bytes_per_s", 256 * KIB, 1 << 50)
+            check_int(self, "bandwidth_bytes_per_s", 256 * KIB, 1 << 50)
         if self.upload_checksum not in _UPLOAD_CHECKSUMS:
             raise _wrong(self, "upload_checksum", f"one of {', '.join(_UPLOAD_CHECKSUMS)}", self.upload_checksum)
         if self.ca_bundle is not None and not Path(self.ca_bundle).is_file():

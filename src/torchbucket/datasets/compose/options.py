@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from torchbucket.config import check_int
 from torchbucket.errors import ConfigError
 from torchbucket.public import public
 from torchbucket.uri import key_bytes
@@ -48,14 +49,9 @@ class Compose:
     prefix: str = _PREFIX
 
     def __post_init__(self) -> None:
-        for name, least, most in (
-            ("maximum_bytes", 0, 5 << 40),  # the largest object. Source: Cloud Storage, "Quotas and limits"
-            ("maximum_objects", 2, 1024),
-            ("requests_in_flight", 1, 64),
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-                raise ConfigError(f"Compose.{name} must be a whole number from {least} to {most}; got {value!r}")
+        check_int(self, "maximum_bytes", 0, 5 << 40)  # the largest object. Source: Cloud Storage, "Quotas and limits"
+        check_int(self, "maximum_objects", 2, 1024)
+        check_int(self, "requests_in_flight", 1, 64)
         if not isinstance(self.prefix, str) or not self.prefix.strip("/") or not self.prefix.endswith("/"):
             raise ConfigError(
                 f"Compose.prefix is a text that ends with a slash, such as {_PREFIX!r}; got {self.prefix!r}"
