@@ -21,20 +21,20 @@ class Iteration(Iterator[T]):
 
     def __init__(self, samples: Generator[T, None, None]) -> None:
         self._samples = samples
-        self._failure: BaseException | None = None
+        self._failure: str | None = None  # the error itself would keep what was read
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> T:
         if self._failure is not None:
-            raise RuntimeError("this iteration failed before; begin a new one") from self._failure
+            raise RuntimeError(f"this iteration failed before, with {self._failure}; begin a new one")
         try:
             return next(self._samples)
         except StopIteration:
             raise
         except BaseException as error:
-            self._failure = error
+            self._failure = f"{type(error).__name__}: {error}"
             raise
 
     def close(self) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import pickle
 import uuid
+import weakref
 from concurrent.futures import Future
 
 import pytest
@@ -93,8 +96,28 @@ def test_an_iteration_that_failed_does_not_end_as_if_it_were_whole(bucket, kind)
     assert [next(samples) for _ in range(5)][-1] == "train/004"
     with pytest.raises(ValueError, match="no sample"):
         next(samples)
-    with pytest.raises(RuntimeError, match="this iteration failed before"):
+    with pytest.raises(RuntimeError, match="this iteration failed before, with ValueError: no sample"):
         next(samples)
+
+
+@pytest.mark.parametrize("kind", [PrefixStream, MapDataset, IterableDataset])
+def test_an_iteration_that_failed_keeps_nothing_of_what_it_read(bucket, kind):
+    readers = []
+
+    def transform(reader):
+        readers.append(weakref.ref(reader))
+        raise ValueError("no sample")
+
+    dataset = kind.from_prefix(f"{bucket}/train/", transform=transform)
+    samples = iter(dataset)
+    gc.collect()
+    gc.disable()  # the collector comes late where objects are few and large
+    try:
+        with contextlib.suppress(ValueError):
+            next(samples)
+        assert readers[0]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
