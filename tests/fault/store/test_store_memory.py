@@ -28,7 +28,7 @@ class Tensor(np.ndarray):
     """Memory of which it can be told whether it is there: an array's views can be referred to weakly."""
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _no_collector() -> Iterator[None]:
     gc.collect()
     gc.disable()

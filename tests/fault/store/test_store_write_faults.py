@@ -67,9 +67,19 @@ def test_a_put_is_tried_again(server: ScriptedS3, opened: Opened, fault: str, if
     assert (info.key, info.size_bytes) == ("k", 7)
 
 
+# The condition is a matter of the completion alone.
 @pytest.mark.parametrize("fault", PASSING)
-@pytest.mark.parametrize("kind", ["begin_upload", "upload_part", "complete_upload"])
-@pytest.mark.parametrize("if_absent", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "if_absent"),
+    [
+        ("begin_upload", False),
+        ("upload_part", False),
+        ("complete_upload", False),
+        ("complete_upload", True),
+        pytest.param("begin_upload", True, marks=pytest.mark.nightly),
+        pytest.param("upload_part", True, marks=pytest.mark.nightly),
+    ],
+)
 def test_an_upload_is_tried_again(server: ScriptedS3, opened: Opened, fault: str, kind: str, if_absent: bool) -> None:
     server.faults[kind].extend([PASSING[fault]] * 2)
     stream(opened(), LARGE, if_absent=if_absent)
