@@ -18,9 +18,10 @@ from buckettestbed.auth.required import authenticated_gcs, authenticated_s3
 from buckettestbed.auth.throwaway import TOKEN_LIFETIME_LIMIT_S, ThrowAwayCredentials
 from buckettestbed.faults.rules import FaultError
 from buckettestbed.gcs.service import GcsService
-from buckettestbed.model.directory import DirectoryError, DirectoryInUseError, DirectoryStorage
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.directory import DirectoryStorage
+from buckettestbed.model.errors import DirectoryError, DirectoryInUseError, InvalidBucketNameError
 from buckettestbed.model.memory import MemoryStorage
-from buckettestbed.model.objects import Buckets, InvalidBucketNameError
 from buckettestbed.network.model import NetworkModelError
 from buckettestbed.presets import load_faults, load_network
 from buckettestbed.rest.call import PART_MINIMUM_BYTES

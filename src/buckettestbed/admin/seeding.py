@@ -2,7 +2,9 @@
 
 import json
 
-from buckettestbed.model.objects import Attributes, BucketMissingError, Buckets
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.errors import BucketMissingError
+from buckettestbed.model.objects import Attributes
 
 __all__ = ["MAX_SEEDED_BYTES", "SeedError", "seed_objects"]
 

@@ -1,6 +1,6 @@
 """Uploads that were begun and neither completed nor given up, of every dialect."""
 
-from buckettestbed.model.objects import Buckets
+from buckettestbed.model.buckets import Buckets
 
 __all__ = ["open_uploads"]
 

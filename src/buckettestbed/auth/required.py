@@ -11,7 +11,7 @@ from buckettestbed.auth.signed_url import SignedUrls
 from buckettestbed.auth.throwaway import ThrowAwayCredentials
 from buckettestbed.auth.tokens import Holder, Tokens
 from buckettestbed.gcs.service import GcsService
-from buckettestbed.model.objects import Buckets
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.s3.buckets import region_of
 from buckettestbed.s3.service import S3Service
 

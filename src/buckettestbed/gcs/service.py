@@ -5,7 +5,7 @@ from typing import Protocol
 
 from buckettestbed.gcs.json.service import JsonService
 from buckettestbed.gcs.xml.service import XmlService
-from buckettestbed.model.objects import Buckets
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.rest.call import PART_MINIMUM_BYTES
 from buckettestbed.serving.dialect import Operation, PlainGet
 from buckettestbed.serving.messages import Request, Response

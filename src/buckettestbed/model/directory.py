@@ -3,7 +3,7 @@
     DIR/.buckettestbed               says that the directory is a testbed's, and in which format; locked while it serves
     DIR/.incoming/                   bodies that are arriving and parts of open uploads
     DIR/BUCKET/.bucket               makes the folder a bucket; where the bucket's creation asked it to be
-    DIR/BUCKET/aa/aabbcc….object     one object: its bytes, then a record about it (see `_record_bytes`)
+    DIR/BUCKET/aa/aabbcc….object     one object: its bytes, then a record about it (see `record_bytes`)
 
 A file is named by the SHA-256 of its key, so no key can leave DIR, be too long for a file name or collide with another
 on a file system that folds case. The key is in the record. Bytes and record are one file, which a rename publishes: a
@@ -22,130 +22,23 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
-from buckettestbed.model.contents import Content, ContentGoneError, Received, pieces
+from buckettestbed.model.contents import Content, pieces
 from buckettestbed.model.digests import combine_crcs
-from buckettestbed.model.hashing import ArrivingBytes
-from buckettestbed.model.objects import Attributes, StoredObject
+from buckettestbed.model.errors import DirectoryError, DirectoryInUseError
+from buckettestbed.model.files import COPY_BYTES, FileContent, FileIncoming
+from buckettestbed.model.objects import StoredObject
+from buckettestbed.model.records import read_object, record_bytes
 
-__all__ = ["DirectoryError", "DirectoryInUseError", "DirectoryStorage", "FileContent"]
+__all__ = ["DirectoryStorage"]
 
 _OWNER = ".buckettestbed"
 _OWNED = {"format": "buckettestbed directory", "version": 4}
 _BUCKET = ".bucket"
 _INCOMING = ".incoming"
 
-_MAGIC = b"BBTESTB2"
-"""Ends every object's file."""
-
-_TAIL_BYTES = len(_MAGIC) + 4
 _SHARD = re.compile(r"[0-9a-f]{2}\Z")
 _OBJECT = re.compile(r"[0-9a-f]{64}\.object\Z")
-_COPY_BYTES = 1 << 20
-
-
-class DirectoryError(Exception):
-    """The directory cannot be used, is none of a testbed's, or holds what is not an object."""
-
-
-class DirectoryInUseError(DirectoryError):
-    """Another testbed serves the directory."""
-
-
-class FileContent:
-    """Bytes at the beginning of a file. The file is open only while it is read."""
-
-    __slots__ = ("_identity", "crc32c", "path", "size_bytes")
-
-    piece_bytes = _COPY_BYTES
-
-    def __init__(self, path: Path, size_bytes: int, *, crc32c: bytes) -> None:
-        self.path = path
-        self.size_bytes = size_bytes
-        self.crc32c = crc32c
-        self._identity = _identity(path.stat())
-
-    def open(self) -> "FileReader":
-        """Opens the file; raises ContentGoneError where it was removed or replaced meanwhile."""
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError as error:
-            raise ContentGoneError(f"cannot read {self.path}: {error.strerror}") from error
-        if _identity(os.fstat(descriptor)) != self._identity:
-            os.close(descriptor)
-            raise ContentGoneError(f"{self.path} was replaced since this object was written")
-        return FileReader(descriptor, self.path)
-
-    def append(self, record: bytes) -> None:
-        """Writes what follows the bytes in the file."""
-        with self.path.open("ab") as file:
-            file.write(record)
-        self._identity = _identity(self.path.stat())
-
-    def move(self, path: Path) -> None:
-        """Renames the file, replacing another at once."""
-        self.path.replace(path)
-        self.path = path
-
-    def release(self) -> None:
-        """Removes the file."""
-        self.path.unlink(missing_ok=True)
-
-
-class FileReader:
-    """An open file of an object; it outlasts a rename over it."""
-
-    __slots__ = ("_descriptor", "_path")
-
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self._descriptor = descriptor
-        self._path = path
-
-    def read(self, start: int, stop: int) -> bytes:
-        """Reads; the page cache usually has it. Raises ContentGoneError where the file is shorter than it was."""
-        piece = os.pread(self._descriptor, stop - start, start)
-        if not piece:
-            raise ContentGoneError(f"{self._path} ends at byte {start}, expected {stop}")
-        return piece
-
-    def close(self) -> None:
-        """Closes the file."""
-        os.close(self._descriptor)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    """Returns what tells a file from another of its name; the inode alone may be used again."""
-    return status.st_ino, status.st_mtime_ns
-
-
-class FileIncoming:
-    """Writes a body to a file and hashes it meanwhile."""
-
-    def __init__(self, folder: Path, algorithms: Collection[str]) -> None:
-        descriptor, path = tempfile.mkstemp(dir=folder)
-        self._path = Path(path)
-        self._file: IO[bytes] = os.fdopen(descriptor, "wb")
-        self._arriving = ArrivingBytes(algorithms, keep=False)
-        self._size_bytes = 0
-
-    def write(self, chunk: bytes) -> None:
-        """Takes the next bytes."""
-        self._file.write(chunk)
-        self._arriving.write(chunk)
-        self._size_bytes += len(chunk)
-
-    async def finish(self) -> Received:
-        """Returns the whole."""
-        self._file.close()
-        _, digests = await self._arriving.finish()
-        content = FileContent(self._path, self._size_bytes, crc32c=digests["crc32c"])
-        return Received(content=content, digests=digests)
-
-    def discard(self) -> None:
-        """Removes the file."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
 
 
 class DirectoryStorage:
@@ -220,7 +113,7 @@ class DirectoryStorage:
             with os.scandir(shard) as entries:
                 for entry in entries:
                     if _OBJECT.match(entry.name) and entry.is_file(follow_symlinks=False):
-                        yield _read_object(Path(entry.path))
+                        yield read_object(Path(entry.path))
 
     def create_bucket(self, name: str, location: str) -> None:
         """Makes the bucket's folder; raises OSError where something else has its name."""
@@ -255,7 +148,7 @@ class DirectoryStorage:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 for content in contents:
-                    for piece in pieces(content, 0, content.size_bytes, _COPY_BYTES):
+                    for piece in pieces(content, 0, content.size_bytes, COPY_BYTES):
                         file.write(piece)
                     size_bytes += content.size_bytes
         except BaseException:
@@ -268,7 +161,7 @@ class DirectoryStorage:
         """Adds the record to the body's file and renames it to its place."""
         content = found.content
         assert isinstance(content, FileContent), "a directory storage publishes only what it received"
-        content.append(_record_bytes(found))
+        content.append(record_bytes(found))
         final = self._path(bucket, found.key)
         try:
             final.parent.mkdir()
@@ -300,59 +193,3 @@ def _real_folders(folder: Path) -> list[Path]:
 def _shards(folder: Path) -> list[Path]:
     """Returns the folders of a bucket's folder that objects lie in."""
     return [shard for shard in _real_folders(folder) if _SHARD.match(shard.name)]
-
-
-def _record_bytes(found: StoredObject) -> bytes:
-    """Returns what follows an object's bytes in its file: JSON, its length in four bytes (big-endian), the magic."""
-    record = {
-        "key": found.key,
-        "size_bytes": found.size_bytes,
-        "etag": found.etag,
-        "encryption": found.encryption,
-        "crc32c": found.content.crc32c.hex(),
-        "created_s": found.created_s,
-        "modified_s": found.modified_s,
-        "generation": found.generation,
-        "metageneration": found.metageneration,
-        "part_sizes_bytes": found.part_sizes_bytes,
-        "headers": dict(found.attributes.headers),
-        "metadata": dict(found.attributes.metadata),
-        "checksums": dict(found.attributes.checksums),
-        "checksum_type": found.attributes.checksum_type,
-        "storage_class": found.attributes.storage_class,
-    }
-    encoded = json.dumps(record, separators=(",", ":")).encode()
-    return encoded + len(encoded).to_bytes(4, "big") + _MAGIC
-
-
-def _read_object(path: Path) -> StoredObject:
-    """Returns the object in a file; raises DirectoryError where it holds none."""
-    with path.open("rb") as file:
-        size_bytes = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size_bytes - 4096))
-        tail = file.read()
-        length = int.from_bytes(tail[-_TAIL_BYTES : -len(_MAGIC)], "big")
-        if not tail.endswith(_MAGIC) or length > size_bytes - _TAIL_BYTES:
-            raise DirectoryError(f"{path} is not an object: it does not end in a record; remove it")
-        if length + _TAIL_BYTES > len(tail):
-            file.seek(size_bytes - length - _TAIL_BYTES)
-            tail = file.read()
-    record = json.loads(tail[-length - _TAIL_BYTES : -_TAIL_BYTES])
-    return StoredObject(
-        key=record["key"],
-        content=FileContent(path, record["size_bytes"], crc32c=bytes.fromhex(record["crc32c"])),
-        etag=record["etag"],
-        encryption=record["encryption"],
-        created_s=record["created_s"],
-        modified_s=record["modified_s"],
-        generation=record["generation"],
-        metageneration=record["metageneration"],
-        attributes=Attributes(
-            headers=record["headers"],
-            metadata=record["metadata"],
-            checksums=record["checksums"],
-            checksum_type=record["checksum_type"],
-            storage_class=record["storage_class"],
-        ),
-        part_sizes_bytes=tuple(record["part_sizes_bytes"]),
-    )

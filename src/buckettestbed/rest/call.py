@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from buckettestbed.model.objects import Bucket, Buckets, StoredObject
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.objects import Bucket, StoredObject
 from buckettestbed.rest.errors import RestError
 from buckettestbed.serving.messages import BodyTooLargeError, Request, Response
 from buckettestbed.serving.xml import XML_HEADER

@@ -3,7 +3,8 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 
-from buckettestbed.model.objects import Buckets, StoredObject
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.objects import StoredObject
 from buckettestbed.rest.addressing import address, bucket_in_host
 from buckettestbed.rest.errors import RestError
 from buckettestbed.serving.dialect import Operation, PlainGet

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, ClassVar
 
-from buckettestbed.model.objects import Buckets
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.operations.routes import UNKNOWN, Routes
 from buckettestbed.rest.addressing import address
 from buckettestbed.rest.call import PART_MINIMUM_BYTES, Call

@@ -2,7 +2,8 @@
 
 import re
 
-from buckettestbed.model.objects import Bucket, BucketMissingError
+from buckettestbed.model.errors import BucketMissingError
+from buckettestbed.model.objects import Bucket
 from buckettestbed.rest.call import Call, xml_response
 from buckettestbed.s3.errors import S3Error
 from buckettestbed.s3.listing import OWNER

@@ -6,7 +6,7 @@ Where S3 has one wording for a code it is given, since clients read it: s3fs kno
 
 from collections.abc import Mapping
 
-from buckettestbed.model.objects import (
+from buckettestbed.model.errors import (
     BucketExistsError,
     BucketMissingError,
     BucketNotEmptyError,

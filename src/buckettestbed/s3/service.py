@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from buckettestbed.model.objects import Buckets, ModelError
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.errors import ModelError
 from buckettestbed.operations.s3 import ROUTES
 from buckettestbed.rest.call import PART_MINIMUM_BYTES
 from buckettestbed.rest.errors import ProviderError, RestError

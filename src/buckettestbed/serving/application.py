@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from buckettestbed.faults.plan import Fault, FaultPlan, FaultSet
-from buckettestbed.model.objects import Buckets
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.network.deadlines import Deadlines
 from buckettestbed.network.model import NetworkModel
 from buckettestbed.network.shaping import Network

@@ -16,8 +16,8 @@ from functools import partial
 import uvicorn
 from uvicorn.server import ServerState
 
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.memory import MemoryContent, MemoryStorage
-from buckettestbed.model.objects import Buckets
 from buckettestbed.network.model import NetworkModel
 from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.serving.application import Application

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 from buckettestbed.admin.route import Admin
 from buckettestbed.faults.plan import FaultSet
 from buckettestbed.gcs.service import GcsService
+from buckettestbed.model.buckets import Buckets, Storage
 from buckettestbed.model.memory import MemoryStorage
-from buckettestbed.model.objects import Buckets, Storage
 from buckettestbed.network.model import NetworkModel
 from buckettestbed.s3.service import S3Service
 from buckettestbed.serving.application import Application

@@ -16,9 +16,10 @@ from awscrt import checksums
 from hypothesis import given
 from hypothesis import strategies as st
 
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.directory import DirectoryStorage
 from buckettestbed.model.memory import MemoryContent, MemoryIncoming
-from buckettestbed.model.objects import Attributes, Buckets
+from buckettestbed.model.objects import Attributes
 
 ODD_KEYS = [
     "a//b",

@@ -22,8 +22,8 @@ from buckettestbed.auth.credentials import EXPIRED, OWNER, VIEWER
 from buckettestbed.auth.required import authenticated_gcs
 from buckettestbed.auth.throwaway import ThrowAwayCredentials
 from buckettestbed.gcs.service import GcsService
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.memory import MemoryStorage
-from buckettestbed.model.objects import Buckets
 from buckettestbed.serving.messages import Body, Request, Response, parse_query
 
 TOKEN_URI = "http://127.0.0.1:9001/token"

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from buckettestbed.auth.credentials import AccessKey
 from buckettestbed.auth.s3 import S3Authenticator
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.memory import MemoryStorage
-from buckettestbed.model.objects import Buckets
 from buckettestbed.s3.aws_chunked import AwsChunkedDecoder
 from buckettestbed.s3.errors import S3Error
 from buckettestbed.s3.service import S3Service

@@ -14,10 +14,12 @@ from asgi_driver import Driver
 from hypothesis import given
 from hypothesis import strategies as st
 
+from buckettestbed.model.buckets import Buckets, Storage
 from buckettestbed.model.contents import ContentGoneError, pieces
-from buckettestbed.model.directory import DirectoryError, DirectoryStorage
+from buckettestbed.model.directory import DirectoryStorage
+from buckettestbed.model.errors import DirectoryError
 from buckettestbed.model.memory import MemoryContent, MemoryStorage
-from buckettestbed.model.objects import Attributes, Buckets, Storage
+from buckettestbed.model.objects import Attributes
 
 
 @pytest.fixture(params=["memory", "directory"])

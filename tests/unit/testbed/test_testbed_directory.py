@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from asgi_driver import Driver
 
-from buckettestbed.model.directory import DirectoryError, DirectoryInUseError, DirectoryStorage
-from buckettestbed.model.objects import Buckets
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.directory import DirectoryStorage
+from buckettestbed.model.errors import DirectoryError, DirectoryInUseError
 
 
 def tree(folder: Path) -> dict[str, str]:

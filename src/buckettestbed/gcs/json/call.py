@@ -10,7 +10,8 @@ from buckettestbed.gcs.json.errors import JSON_HEADER, JsonError
 from buckettestbed.gcs.json.fields import Fields, parse_fields, select
 from buckettestbed.gcs.json.resources import object_resource
 from buckettestbed.gcs.preconditions import Preconditions
-from buckettestbed.model.objects import Bucket, Buckets, StoredObject
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.objects import Bucket, StoredObject
 from buckettestbed.operations.gcs_json import Address
 from buckettestbed.serving.messages import Request, Response
 

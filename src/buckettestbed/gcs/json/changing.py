@@ -11,7 +11,8 @@ from buckettestbed.gcs.json.metadata import stated_attributes, stated_hashes, up
 from buckettestbed.gcs.json.resources import object_resource
 from buckettestbed.gcs.names import check_name
 from buckettestbed.gcs.preconditions import Preconditions
-from buckettestbed.model.objects import Attributes, Bucket, Check, ObjectChangedError, StoredObject
+from buckettestbed.model.errors import ObjectChangedError
+from buckettestbed.model.objects import Attributes, Bucket, Check, StoredObject
 from buckettestbed.serving.messages import Response
 
 __all__ = ["SOURCES_LIMIT", "compose_object", "copy_object", "delete_object", "move_object", "update_object"]

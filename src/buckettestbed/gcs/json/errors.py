@@ -10,7 +10,7 @@ from buckettestbed.gcs.hashes import HashMismatchError, InvalidHashError
 from buckettestbed.gcs.names import InvalidObjectNameError
 from buckettestbed.gcs.preconditions import InvalidConditionError, NotModifiedError, UnmetConditionError
 from buckettestbed.model.contents import ContentGoneError
-from buckettestbed.model.objects import (
+from buckettestbed.model.errors import (
     BucketExistsError,
     BucketMissingError,
     BucketNotEmptyError,

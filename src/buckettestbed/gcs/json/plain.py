@@ -7,7 +7,8 @@ that does not hold, a missing object, an unusual parameter or header) is left to
 from collections.abc import Collection
 
 from buckettestbed.gcs.json.reading import MEDIA_HEADERS
-from buckettestbed.model.objects import Buckets, StoredObject
+from buckettestbed.model.buckets import Buckets
+from buckettestbed.model.objects import StoredObject
 from buckettestbed.operations.gcs_json import parse_path
 from buckettestbed.rest.plain import plain_answer
 from buckettestbed.serving.dialect import PlainGet

@@ -9,7 +9,7 @@ from buckettestbed.gcs.json.call import Call
 from buckettestbed.gcs.json.errors import JsonError, error_response, translated
 from buckettestbed.gcs.json.plain import PlainDownloads
 from buckettestbed.gcs.json.sessions import Sessions
-from buckettestbed.model.objects import Buckets
+from buckettestbed.model.buckets import Buckets
 from buckettestbed.operations.gcs_json import is_download, operation_name, parse_path
 from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.serving.dialect import Operation, PlainGet

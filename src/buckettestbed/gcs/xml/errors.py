@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from buckettestbed.gcs.hashes import HashMismatchError, InvalidHashError
 from buckettestbed.gcs.names import InvalidObjectNameError
 from buckettestbed.gcs.preconditions import InvalidConditionError, NotModifiedError, UnmetConditionError
-from buckettestbed.model.objects import (
+from buckettestbed.model.errors import (
     BucketExistsError,
     BucketMissingError,
     BucketNotEmptyError,
