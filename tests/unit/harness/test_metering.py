@@ -13,6 +13,7 @@ from bucketbench.scenarios.dataset.delivery import ContentCheck
 from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.dataset.loading import EpochOrder, JobLoader, start_method_of
 from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch
+from torchbucket import ReadAheadBatchSampler
 
 CONTENT = {f"{number}.jpg": bytes([number]) * (number + 1) for number in range(10)}
 CHECK = ContentCheck((key, len(data), xxhash.xxh3_128_hexdigest(data)) for key, data in CONTENT.items())
@@ -89,6 +90,23 @@ def test_batches_carry_what_arrived(inner: Any) -> None:
 @pytest.mark.parametrize("inner", [Items(item), Stream(lambda: iter(CONTENT.items()))], ids=["map", "iterable"])
 def test_a_limit_ends_a_pass_early(inner: Any) -> None:
     assert sum(len(batch.positions) for batch in load(inner, limit=5)) == 5
+
+
+def test_a_clients_own_batch_sampler_gets_the_batches_of_each_pass() -> None:
+    given = []
+
+    def batch_sampler(batches: Any) -> Any:
+        given.append(batches)
+        return ReadAheadBatchSampler(batches)
+
+    loader = JobLoader(
+        Items(item), settings=settings(shuffle=True), start_method="none", content=CHECK, model=Model(), seed=0,
+        batch_sampler=batch_sampler,
+    )  # fmt: skip
+    for epoch, limit in ((0, None), (1, None), (2, 5)):
+        read = [batch.positions for batch in loader.batches(epoch=epoch, limit=limit)]
+        assert read == [*given[0]]
+    assert len(given) == 1
 
 
 def test_a_failing_sample_costs_itself_only() -> None:
