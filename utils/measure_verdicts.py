@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bucketbench.report import load_run
-from bucketbench.scenarios import figures_of
+from bucketbench.scenarios.dataset.figures import FIGURES
 from bucketbench.statistics import MINIMUM_REPEATS, Comparison, MeasuredJob, compare, median, summarise
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,7 +46,6 @@ def comparisons(jobs: Sequence[MeasuredJob], numerator: str, denominator: str, *
         denominator: the client that it is compared with.
         repeats: of one comparison.
     """
-    figures = figures_of(SCENARIO)
     groups: dict[int, list[MeasuredJob]] = {}
     for job in jobs:
         if job.client in (numerator, denominator) and job.failure is None:
@@ -54,8 +53,8 @@ def comparisons(jobs: Sequence[MeasuredJob], numerator: str, denominator: str, *
     found = []
     for _, group in sorted(groups.items()):
         if len(group) == 2 * repeats:
-            summaries = {summary.client: summary for summary in summarise(group, units=figures.units)}
-            found.append(compare(summaries[numerator], summaries[denominator], figure=figures.contest))
+            summaries = {summary.client: summary for summary in summarise(group, units=FIGURES.units)}
+            found.append(compare(summaries[numerator], summaries[denominator], figure=FIGURES.contest))
     return found
 
 
