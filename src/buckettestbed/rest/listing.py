@@ -39,7 +39,7 @@ class ListingStyle:
     owner_in_version_1: bool
     next_marker_always: bool
 
-    def version_2(self, call: Call) -> Response:
+    async def version_2(self, call: Call) -> Response:
         """Returns a page of a listing that `list-type=2` asks for."""
         bucket, encode = call.bucket(), name_encoder(call)
         prefix, delimiter = call.query.get("prefix", ""), call.query.get("delimiter", "")
@@ -65,7 +65,7 @@ class ListingStyle:
         owner = self.owner if call.query.get("fetch-owner", "").lower() == "true" else ""
         return self._response(call, bucket, page, fields, owner, encode)
 
-    def version_1(self, call: Call) -> Response:
+    async def version_1(self, call: Call) -> Response:
         """Returns a page of a listing without `list-type`."""
         bucket, encode = call.bucket(), name_encoder(call)
         prefix, delimiter, marker = (call.query.get(name, "") for name in ("prefix", "delimiter", "marker"))

@@ -7,7 +7,7 @@ from buckettestbed.rest.uploads import uploads_response
 from buckettestbed.serving.messages import Response
 from buckettestbed.serving.xml import S3_NAMESPACE, timestamp
 
-__all__ = ["OWNER", "list_objects_v1", "list_objects_v2", "list_uploads"]
+__all__ = ["OWNER", "STYLE", "list_uploads"]
 
 OWNER = "<Owner><ID>testbed</ID><DisplayName>testbed</DisplayName></Owner>"
 
@@ -23,19 +23,9 @@ def _described(found: StoredObject) -> str:
     )
 
 
-_STYLE = ListingStyle(
+STYLE = ListingStyle(
     namespace=S3_NAMESPACE, describe=_described, owner=OWNER, owner_in_version_1=True, next_marker_always=False
 )
-
-
-async def list_objects_v2(call: Call) -> Response:
-    """Answers ListObjectsV2."""
-    return _STYLE.version_2(call)
-
-
-async def list_objects_v1(call: Call) -> Response:
-    """Answers ListObjects, version 1."""
-    return _STYLE.version_1(call)
 
 
 async def list_uploads(call: Call) -> Response:

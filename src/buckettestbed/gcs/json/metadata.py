@@ -6,17 +6,10 @@ from dataclasses import replace
 from buckettestbed.gcs.hashes import parse_hash
 from buckettestbed.gcs.json.errors import JsonError
 from buckettestbed.gcs.json.resources import CONTENT_FIELDS
+from buckettestbed.gcs.limits import METADATA_LIMIT_BYTES, STORAGE_CLASSES
 from buckettestbed.model.objects import Attributes
 
-__all__ = ["METADATA_LIMIT_BYTES", "STORAGE_CLASSES", "stated_attributes", "stated_hashes", "updated_attributes"]
-
-METADATA_LIMIT_BYTES = 8 << 10
-"""*Source*: Cloud Storage, quotas and limits: custom metadata of an object, keys and values, at most 8 KiB."""
-
-STORAGE_CLASSES = frozenset(
-    {"STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL", "DURABLE_REDUCED_AVAILABILITY"}
-)
-"""*Source*: Cloud Storage documentation, storage classes, with the legacy ones."""
+__all__ = ["stated_attributes", "stated_hashes", "updated_attributes"]
 
 _HASH_FIELDS = {"crc32c": "crc32c", "md5Hash": "md5"}
 

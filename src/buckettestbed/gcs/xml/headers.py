@@ -6,21 +6,14 @@ from dataclasses import replace
 from email.utils import formatdate
 
 from buckettestbed.gcs.hashes import hash_header
+from buckettestbed.gcs.limits import METADATA_LIMIT_BYTES, STORAGE_CLASSES
 from buckettestbed.gcs.xml.errors import XmlApiError
 from buckettestbed.model.objects import Attributes, StoredObject
 from buckettestbed.rest.attributes import ObjectHeaders, described_attributes, stated_attributes
 
-__all__ = ["METADATA_LIMIT_BYTES", "OBJECT_HEADERS", "requested_attributes", "written_headers"]
-
-METADATA_LIMIT_BYTES = 8 << 10
-"""*Source*: Cloud Storage quotas and limits: custom metadata of an object, 8 KiB."""
+__all__ = ["OBJECT_HEADERS", "requested_attributes", "written_headers"]
 
 _KEPT = ("content-type", "cache-control", "content-disposition", "content-encoding", "content-language")
-
-_STORAGE_CLASSES = frozenset(
-    ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE", "MULTI_REGIONAL", "REGIONAL", "DURABLE_REDUCED_AVAILABILITY"]
-)
-"""*Source*: Cloud Storage documentation, storage classes, the older ones included."""
 
 _DEFAULT_TYPE = "application/octet-stream"
 """*Source*: Cloud Storage documentation, object metadata, Content-Type."""
@@ -33,7 +26,7 @@ def requested_attributes(headers: Mapping[str, str]) -> Attributes:
         headers, kept=_KEPT, metadata_prefix="x-goog-meta-", metadata_limit_bytes=METADATA_LIMIT_BYTES
     )
     storage_class = headers.get("x-goog-storage-class", "STANDARD").upper()
-    if storage_class not in _STORAGE_CLASSES:
+    if storage_class not in STORAGE_CLASSES:
         raise XmlApiError("InvalidStorageClass", f"x-goog-storage-class is {storage_class!r}")
     return replace(stated, storage_class=storage_class)
 

@@ -8,7 +8,7 @@ from buckettestbed.rest.uploads import uploads_response
 from buckettestbed.serving.messages import Response
 from buckettestbed.serving.xml import timestamp
 
-__all__ = ["OWNER", "list_objects_v1", "list_objects_v2", "list_uploads"]
+__all__ = ["OWNER", "STYLE", "list_uploads"]
 
 OWNER = "<Owner><ID>testbed</ID></Owner>"
 
@@ -21,19 +21,9 @@ def _described(found: StoredObject) -> str:
     )
 
 
-_STYLE = ListingStyle(
+STYLE = ListingStyle(
     namespace=NAMESPACE, describe=_described, owner=OWNER, owner_in_version_1=False, next_marker_always=True
 )
-
-
-async def list_objects_v2(call: Call) -> Response:
-    """Answers a listing with `list-type=2`, as obstore asks for."""
-    return _STYLE.version_2(call)
-
-
-async def list_objects_v1(call: Call) -> Response:
-    """Answers a listing by marker."""
-    return _STYLE.version_1(call)
 
 
 async def list_uploads(call: Call) -> Response:
