@@ -122,8 +122,8 @@ def check_same(
 def changed(operation: str, uri: str, version: str | None, status: int) -> ObjectChangedError:
     """The error for an answer of that status, which says that the object has another version than was asked for."""
     return ObjectChangedError(
-        f"{operation} {uri}: the object no longer has the version {version}: it was overwritten or removed meanwhile; "
-        "list or head it again",
+        f"{operation} {uri}: the object no longer has the version {version}: it was overwritten or removed while "
+        "it was read or copied; list or head it again",
         operation=operation,
         uri=uri,
         status=status,

@@ -56,7 +56,7 @@ class GcsDialect(Dialect):
         self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
         assert condition is None  # which would be ignored; see conditional_uploads
-        return CompleteUpload(self.requests, self.answers, key, upload_id, parts)
+        return CompleteUpload(self.requests, self.answers, key, upload_id, parts, None)
 
     def compose_objects(
         self, sources: Sequence[ObjectInfo], target_key: str, *, condition: Condition | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
@@ -12,9 +12,8 @@ from torchbucket.errors import ConfigError, UnsupportedError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.gcs.access import GcsAccess
 from torchbucket.store.gcs.resources import PAGE_FIELDS, RESOURCE_FIELDS
-from torchbucket.store.http.requests import Requests
+from torchbucket.store.http.requests import NO_FIELDS, Content, Fields, Requests
 from torchbucket.store.protocol import ObjectInfo
-from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Request
 
 __all__ = ["GcsRequests"]
@@ -97,22 +96,15 @@ class GcsRequests(Requests):
         return self._json_request("POST", path, query, body=json.dumps(document).encode())
 
     def request(
-        self,
-        method: str,
-        key: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | Body | None = None,
-        once: bool = False,
+        self, method: str, key: str, *, query: Fields = NO_FIELDS, headers: Fields = NO_FIELDS, body: Content = None
     ) -> Request:
         url = f"{self._access.origin()}/{self._bucket}"
         if key:
             url += f"/{quote(self._named(key), safe='/-_.~')}"
-        lines = [*self._access.lines(), *(f"{name}: {value}" for name, value in (headers or {}).items())]
+        lines = [*self._access.lines(), *(f"{name}: {value}" for name, value in headers.items())]
         if body is not None:
             lines.append("Expect:")  # Waiting for leave to send costs a round trip.
-        return Request(method=method, url=url + _query(query), headers=lines, body=body, once=once)
+        return Request(method=method, url=url + _query(query), headers=lines, body=body)
 
     def _json_request(self, method: str, path: str, query: dict[str, str], *, body: bytes | None = None) -> Request:
         url = f"{self._access.origin()}/storage/v1/b/{self._bucket}/o{path}{_query(query)}"
@@ -150,8 +142,8 @@ def _quoted(text: str) -> str:
     return quote(text, safe="-_.~")
 
 
-def _query(parameters: Mapping[str, str] | None) -> str:
-    pairs = (f"{name}={_quoted(value)}" if value else name for name, value in (parameters or {}).items())
+def _query(parameters: Fields) -> str:
+    pairs = (f"{name}={_quoted(value)}" if value else name for name, value in parameters.items())
     return f"?{'&'.join(pairs)}" if parameters else ""
 
 

@@ -12,8 +12,7 @@ from torchbucket.store.gcs.answers import CRC32C, GcsAnswers
 from torchbucket.store.gcs.requests import GcsRequests
 from torchbucket.store.gcs.resources import described, read_json
 from torchbucket.store.http.checksums import Checksum, combined
-from torchbucket.store.http.confirmed_write import ConfirmedWrite
-from torchbucket.store.http.uploads import UploadedPart, sum_of_parts
+from torchbucket.store.http.confirmed_write import ConfirmedWrite, UploadCompletion
 from torchbucket.store.http.xml import MalformedAnswerError, text_of
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.operation import Again, Answer, NextRequest, Operation, Request
@@ -21,7 +20,7 @@ from torchbucket.store.transport.operation import Again, Answer, NextRequest, Op
 __all__ = ["CompleteUpload", "ComposeObjects", "CopyObject"]
 
 
-class CompleteUpload(ConfirmedWrite):
+class CompleteUpload(UploadCompletion):
     """Makes an object of an upload, which must have the CRC-32C that follows from its parts'.
 
     A completion can take minutes, so one whose answer was lost may still be going on when it is asked for again, and
@@ -29,15 +28,7 @@ class CompleteUpload(ConfirmedWrite):
     *Source*: Cloud Storage XML API, "Complete a multipart upload".
     """
 
-    def __init__(
-        self, requests: GcsRequests, answers: GcsAnswers, key: str, upload_id: str, parts: list[UploadedPart]
-    ) -> None:
-        super().__init__("complete_upload", requests, answers, key, None)
-        self._upload_id = upload_id
-        self._parts = parts
-        self._size_bytes = sum(part.size_bytes for part in parts)
-        self._checksum = sum_of_parts(CRC32C, parts)
-        self._made = False
+    _made = False
 
     def build(self) -> Request:
         """Name the parts or, in the second step, ask what is there."""
@@ -51,14 +42,11 @@ class CompleteUpload(ConfirmedWrite):
         info = self.answers.described(self.name, self.key, answer)
         return self._checked(info, self.answers.stored_sum(answer))
 
-    def write_request(self) -> Request:
-        return self.requests.complete_request(self.key, self._upload_id, self._parts, condition=None)
-
     def written(self, answer: Answer) -> ObjectInfo:
         self.answers.read(
             self.name, self.key, answer, lambda answer: text_of(answer.body, "CompleteMultipartUploadResult", "ETag")
         )
-        info = self.answers.info(self.key, answer, self._size_bytes)
+        info = self.answers.info(self.key, answer, self.size_bytes)
         if info.version is None:
             self._made = True
             raise NextRequest
@@ -72,15 +60,15 @@ class CompleteUpload(ConfirmedWrite):
         return info
 
     def is_ours(self, info: ObjectInfo, checksum: Checksum | None) -> bool:
-        return info.size_bytes == self._size_bytes and checksum is not None and checksum == self._checksum
+        return info.size_bytes == self.size_bytes and checksum is not None and checksum == self.checksum
 
     def _checked(self, info: ObjectInfo, checksum: Checksum | None) -> ObjectInfo:
-        if info.size_bytes == self._size_bytes and checksum in (None, self._checksum):
+        if info.size_bytes == self.size_bytes and checksum in (None, self.checksum):
             return info
         said = "none" if checksum is None else checksum.text
-        expected = "unknown" if self._checksum is None else self._checksum.text
+        expected = "unknown" if self.checksum is None else self.checksum.text
         raise self.error(
-            f"the parts make {self._size_bytes} bytes with the CRC-32C {expected}; the object "
+            f"the parts make {self.size_bytes} bytes with the CRC-32C {expected}; the object "
             f"has {info.size_bytes} with {said}: it was damaged, or replaced at the same moment; read it again, or "
             "write it anew",
             StoreError,

@@ -13,11 +13,12 @@ from torchbucket.store.conditions import Condition, unmet
 from torchbucket.store.http.answers import Answers, is_gone
 from torchbucket.store.http.checksums import Checksum
 from torchbucket.store.http.requests import Requests
+from torchbucket.store.http.uploads import UploadedPart, sum_of_parts
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Again, Answer, NextRequest, Operation, Request
 
-__all__ = ["ConditionalDelete", "ConfirmedWrite", "PutObject"]
+__all__ = ["ConditionalDelete", "ConfirmedWrite", "PutObject", "UploadCompletion"]
 
 
 class ConfirmedWrite(Operation[ObjectInfo]):
@@ -146,6 +147,28 @@ class PutObject(ConfirmedWrite):
         for piece in self._body.pieces:
             digest.update(piece)
         return info.version == f'"{digest.hexdigest()}"'
+
+
+class UploadCompletion(ConfirmedWrite):
+    """Makes an object of an upload, whose size and checksum follow from its parts'."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        answers: Answers,
+        key: str,
+        upload_id: str,
+        parts: list[UploadedPart],
+        condition: Condition | None,
+    ) -> None:
+        super().__init__("complete_upload", requests, answers, key, condition)
+        self.parts = parts
+        self.size_bytes = sum(part.size_bytes for part in parts)
+        self.checksum = sum_of_parts(answers.upload_sum, parts)
+        self._upload_id = upload_id
+
+    def write_request(self) -> Request:
+        return self.requests.complete_request(self.key, self._upload_id, self.parts, condition=self.condition)
 
 
 class ConditionalDelete(Operation[None]):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 from torchbucket.config import StoreConfig
 from torchbucket.store.conditions import Condition
@@ -13,7 +14,15 @@ from torchbucket.store.http.uploads import UploadedPart, completion
 from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Request
 
-__all__ = ["Access", "Requests"]
+__all__ = ["NO_FIELDS", "Access", "Content", "Fields", "Requests"]
+
+Content: TypeAlias = bytes | Body | None
+"""A request's body: a document, an object's bytes, or none."""
+
+Fields: TypeAlias = Mapping[str, str]
+"""Headers, or the parameters of a query, by their names."""
+
+NO_FIELDS: Final[Fields] = MappingProxyType({})
 
 
 class Access(Protocol):
@@ -42,23 +51,16 @@ class Requests(ABC):
     sum_element = ""
     """What a part's checksum is called in documents; empty where they have none."""
 
-    _upload_headers: Mapping[str, str] = MappingProxyType({})
+    _upload_headers = NO_FIELDS
 
-    def __init__(self, config: StoreConfig, encryption: Mapping[str, str]) -> None:
+    def __init__(self, config: StoreConfig, encryption: Fields) -> None:
         self._verifies = config.verify_checksums
         self._page_size = str(config.list_page_size)
         self._encryption = encryption
 
     @abstractmethod
     def request(
-        self,
-        method: str,
-        key: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | Body | None = None,
-        once: bool = False,
+        self, method: str, key: str, *, query: Fields = NO_FIELDS, headers: Fields = NO_FIELDS, body: Content = None
     ) -> Request:
         """Build one request; a key of "" means the bucket."""
 
@@ -74,7 +76,7 @@ class Requests(ABC):
     def sum_headers(self, checksum: str) -> dict[str, str]:
         """The headers that tell the checksum of a body."""
 
-    def completion_headers(self, parts: list[UploadedPart]) -> Mapping[str, str]:  # noqa: ARG002  # for overrides
+    def completion_headers(self, parts: list[UploadedPart]) -> Fields:  # noqa: ARG002  # for overrides
         """The headers that say what the object of an upload is to be."""
         return {}
 
@@ -105,7 +107,8 @@ class Requests(ABC):
     def put_request(self, key: str, body: Body, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
         headers = {**self.sum_headers(checksum), **self._encryption, **self._stated(condition)}
-        return self.request("PUT", key, headers=headers, body=body, once=condition is not None and not body)
+        request = self.request("PUT", key, headers=headers, body=body)
+        return request if condition is None or body else replace(request, once=True)
 
     def begin_request(self, key: str) -> Request:
         """Open an upload."""

@@ -69,4 +69,4 @@ class S3Dialect(Dialect):
     def complete_upload(
         self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Operation[ObjectInfo]:
-        return CompleteUpload(self.requests, self.answers, key, upload_id, parts, condition=condition)
+        return CompleteUpload(self.requests, self.answers, key, upload_id, parts, condition)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
 
 from torchbucket.config import StoreConfig
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import ALGORITHMS
-from torchbucket.store.http.requests import Requests
+from torchbucket.store.http.requests import NO_FIELDS, Content, Fields, Requests
 from torchbucket.store.http.uploads import UploadedPart, sum_of_parts
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3.access import Access
 from torchbucket.store.s3.sigv4 import EMPTY_SHA256, UNSIGNED_PAYLOAD, Signer, canonical_query
-from torchbucket.store.transport.body import Body
 from torchbucket.store.transport.operation import Request
 
 __all__ = ["S3Requests"]
@@ -98,14 +96,7 @@ class S3Requests(Requests):
         return _OF_OBJECT if whole is None else {**_OF_OBJECT, self._sum_header: whole.text}
 
     def request(
-        self,
-        method: str,
-        key: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: bytes | Body | None = None,
-        once: bool = False,
+        self, method: str, key: str, *, query: Fields = NO_FIELDS, headers: Fields = NO_FIELDS, body: Content = None
     ) -> Request:
         place = self._access.place()
         path = place.prefix + quote(key, safe="/-_.~")
@@ -127,7 +118,7 @@ class S3Requests(Requests):
             lines = self._signer.sign(credentials, method, place.host, path, encoded, sent, payload)
         if body is not None:
             lines.append("Expect:")  # Waiting for leave to send costs a round trip.
-        return Request(method=method, url=url, headers=lines, body=body, once=once)
+        return Request(method=method, url=url, headers=lines, body=body)
 
     def _copied(self, source: ObjectInfo) -> dict[str, str]:
         headers = {"x-amz-copy-source": f"/{self._bucket}/{quote(source.key, safe='/-_.~')}"}

@@ -6,11 +6,9 @@ import hashlib
 import re
 
 from torchbucket.errors import ChecksumError
-from torchbucket.store.conditions import Condition
 from torchbucket.store.http.checksums import Checksum
-from torchbucket.store.http.confirmed_write import ConfirmedWrite
+from torchbucket.store.http.confirmed_write import UploadCompletion
 from torchbucket.store.http.refusal import Refusal
-from torchbucket.store.http.uploads import UploadedPart, sum_of_parts
 from torchbucket.store.http.xml import document, fields_of, required
 from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.s3.answers import S3Answers
@@ -47,28 +45,8 @@ class HeadObject(Operation[ObjectInfo]):
         return self._answers.described(self.name, self.key, answer)
 
 
-class CompleteUpload(ConfirmedWrite):
+class CompleteUpload(UploadCompletion):
     """Makes an object of an upload; an answer of status 200 may still hold an error, or nothing."""
-
-    def __init__(
-        self,
-        requests: S3Requests,
-        answers: S3Answers,
-        key: str,
-        upload_id: str,
-        parts: list[UploadedPart],
-        *,
-        condition: Condition | None,
-    ) -> None:
-        super().__init__("complete_upload", requests, answers, key, condition)
-        self._sum_element = requests.sum_element
-        self._upload_id = upload_id
-        self._parts = parts
-        self._size_bytes = sum(part.size_bytes for part in parts)
-        self._checksum = sum_of_parts(answers.upload_sum, parts)
-
-    def write_request(self) -> Request:
-        return self.requests.complete_request(self.key, self._upload_id, self._parts, condition=self.condition)
 
     def written(self, answer: Answer) -> ObjectInfo:
         return self.answers.read(self.name, self.key, answer, self._result)
@@ -77,29 +55,29 @@ class CompleteUpload(ConfirmedWrite):
         result = fields_of(document(answer.body, "CompleteMultipartUploadResult"))
         tag = required(result, "ETag")
         algorithm = self.answers.upload_sum
-        stated = algorithm.read(result.get(self._sum_element, ""))
-        if stated is not None and result.get("ChecksumType") == "FULL_OBJECT" and self._checksum not in (None, stated):
-            assert self._checksum is not None
+        stated = algorithm.read(result.get(self.requests.sum_element, ""))
+        if stated is not None and result.get("ChecksumType") == "FULL_OBJECT" and self.checksum not in (None, stated):
+            assert self.checksum is not None
             raise ChecksumError(
-                f"{self.name} {self.uri}: the parts make an object with the {algorithm.name} {self._checksum.text}, "
+                f"{self.name} {self.uri}: the parts make an object with the {algorithm.name} {self.checksum.text}, "
                 f"the one that is there has {stated.text}: it was damaged where it is stored; write it anew",
                 operation=self.name,
                 uri=self.uri,
                 algorithm=algorithm.name,
-                expected=self._checksum.text,
+                expected=self.checksum.text,
                 computed=stated.text,
             )
-        return ObjectInfo(key=self.key, size_bytes=self._size_bytes, version=tag)
+        return ObjectInfo(key=self.key, size_bytes=self.size_bytes, version=tag)
 
     def is_ours(self, info: ObjectInfo, checksum: Checksum | None) -> bool:
         """Whether the object has the bytes of the parts: by its checksum, else by the MD5 of the parts' MD5s.
 
         Under a KMS key a tag is no digest. Where there is no checksum either, nobody can tell, so it is not.
         """
-        if info.size_bytes != self._size_bytes:
+        if info.size_bytes != self.size_bytes:
             return False
-        if checksum is not None and self._checksum is not None:
-            return checksum == self._checksum
-        digests = [_MD5_TAG.fullmatch(part.tag) for part in self._parts]
+        if checksum is not None and self.checksum is not None:
+            return checksum == self.checksum
+        digests = [_MD5_TAG.fullmatch(part.tag) for part in self.parts]
         joined = b"".join(bytes.fromhex(digest[1]) for digest in digests if digest is not None)
         return info.version == f'"{hashlib.md5(joined, usedforsecurity=False).hexdigest()}-{len(digests)}"'
