@@ -15,13 +15,14 @@ from scripted_s3 import Fault, ScriptedS3
 from torchbucket import PermissionDeniedError
 from torchbucket.config import MIB
 from torchbucket.store import Read, Store
+from torchbucket.store.wrappers import LimitedStore, MeteredStore
 
 Opened = Callable[..., Store]
 Use = Callable[[Store, memoryview], object]
 
 SIZES = [pytest.param(100, id="one request"), pytest.param(12 * MIB, id="several requests")]
 OUTCOMES: dict[str, list[int]] = {"right": [], "tried again": [500], "failed": [403] * 6}
-ASKED = ("get_object", "head_object", "put_object", "upload_part")
+ASKED = ("get_object", "head_object", "put_object", "begin_upload", "upload_part", "list_objects")
 
 
 class Tensor(np.ndarray):
@@ -73,13 +74,27 @@ def write_from(store: Store, memory: memoryview) -> None:
     store.write_from("k", [memory])
 
 
+def read_wrapped(store: Store, memory: memoryview) -> None:
+    memory[:] = LimitedStore(MeteredStore(store), 2).read("k").data
+
+
+def stream(store: Store, memory: memoryview) -> None:
+    with store.open_writer("k") as writer:
+        writer.write(memory)
+
+
+def list_beside(store: Store, memory: memoryview) -> None:  # an error keeps this frame
+    assert list(store.list()) == []
+
+
 @pytest.mark.parametrize("size_bytes", SIZES)
 @pytest.mark.parametrize("outcome", OUTCOMES)
-@pytest.mark.parametrize("use", [read, read_copy, read_known, read_into, write_from])
+@pytest.mark.parametrize("use", [read, read_copy, read_known, read_into, read_wrapped, write_from, stream, list_beside])
 def test_memory_is_let_go_when_a_call_is_over(
     server: ScriptedS3, opened: Opened, use: Use, outcome: str, size_bytes: int
 ) -> None:
     server.objects["k"] = bytes(size_bytes)
+    server.pages = [b"<ListBucketResult/>"]
     for kind in ASKED:
         server.faults[kind].extend(Fault(status=status) for status in OUTCOMES[outcome])
     assert is_let_go(used(opened(), size_bytes, use, fails=outcome == "failed"))

@@ -39,19 +39,21 @@ def clean_up(
     Returns:
         Whether all is removed, as far as is known now.
     """
-    failure: BaseException | None = None
     try:
         dialect.prepare()
         transport.submit(removals)
         late = _late.get(transport)
         wait([removal.future for removal in removals], timeout=patience_s if late is None or late.future.done() else 0)
     except Exception as error:  # noqa: BLE001  # see above
-        failure = error
+        _log.warning("%s: %s could not be removed: %s", ", ".join(removal.uri for removal in removals), what, error)
+        return False
     done = True
     for removal in removals:
-        why = removal.future.exception() if removal.future.done() else failure
-        if not removal.future.done() and failure is None:
-            why, _late[transport] = TimeoutError("the server has not answered yet; it is asked on"), removal
+        why: BaseException | None = TimeoutError("the server has not answered yet; it is asked on")
+        if removal.future.done():
+            why = removal.future.exception()
+        else:
+            _late[transport] = removal
         if why is not None:
             _log.warning("%s: %s could not be removed: %s", removal.uri, what, why)
             done = False

@@ -74,4 +74,7 @@ def _joined(
         # A temporary that appears after its removal would stay: wait until none is on its way.
         transport.drop(operations)
         wait([operation.future for operation in operations], timeout=60.0)
+        for operation in operations:
+            if operation.future.done():
+                del operation.future  # An error keeps the frames that it passes, which must not keep it in turn.
         raise

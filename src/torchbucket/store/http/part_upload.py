@@ -142,6 +142,7 @@ class PartUpload:
                 wait([operation.future], timeout=_CUT_TIMEOUT_S)
                 if operation.future.done() and operation.future.exception() is None:
                     self._upload_id = operation.future.result()
+                del operation  # An error keeps the frames that it passes, which must not keep it in turn.
                 raise
         return self._upload_id
 

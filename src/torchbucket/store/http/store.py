@@ -76,17 +76,19 @@ class HttpStore(BaseStore):
             StoreError: a page repeats or goes backward; a wrong or endless listing is never returned.
         """
         following = self.submit_list_page(prefix, start_after=start_after)
-        while True:
-            page = following.result()
-            if not page.complete:
-                following = self.submit_list_page(prefix, start_after=page.resume_after)
-            try:
+        try:
+            while True:
+                page = following.result()
+                if not page.complete:
+                    following = self.submit_list_page(prefix, start_after=page.resume_after)
                 yield from infos_of(page)
-            except BaseException:
-                following.cancel()
-                raise
-            if page.complete:
-                return
+                if page.complete:
+                    return
+        except BaseException:
+            following.cancel()
+            raise
+        finally:
+            del following  # An error keeps the frames that it passes, which must not keep it in turn.
 
     def submit_list_page(self, prefix: str = "", *, start_after: str = "") -> Future[ListedPage]:
         """Begin to list one page; pages are asked for by key, so any number of them can be on the way at once."""
