@@ -37,8 +37,16 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("nightly" if config.getoption("--nightly") else "commit")
 
 
-# Each takes minutes: begun last, one of them would run by itself at the end, while the other workers have nothing left.
-_LONGEST = ("test_readme.py", "test_sweep.py", "test_clients.py")
+# Each takes a minute or so: begun last, one of them would run by itself at the end, while the others have nothing left.
+_LONGEST = (
+    "test_sweep.py",
+    "test_failing_clients.py",
+    "test_clients.py",
+    "test_readme.py",
+    "test_read_ahead_loaders.py",
+    "test_lightning.py",
+    "test_store_processes.py",
+)
 _NIGHTLY_TIMEOUT_S = 900  # For a thousand examples.
 
 
