@@ -41,10 +41,10 @@ class GcsRequests(Requests):
         self._access = access
         self._key_name = key_name
 
-    def reading(self, *, checksums: bool) -> dict[str, str]:  # noqa: ARG002  # always told
+    def read_headers(self, *, checksums: bool) -> dict[str, str]:  # noqa: ARG002  # always told
         return {"accept-encoding": _AS_STORED}
 
-    def must_have(self, version: str | None) -> dict[str, str]:
+    def version_headers(self, version: str | None) -> dict[str, str]:
         return {"x-goog-if-generation-match": _matched(version)}
 
     def sum_headers(self, checksum: str) -> dict[str, str]:

@@ -65,11 +65,11 @@ class Requests(ABC):
         """Build one request; a key of "" means the bucket."""
 
     @abstractmethod
-    def reading(self, *, checksums: bool) -> dict[str, str]:
+    def read_headers(self, *, checksums: bool) -> dict[str, str]:
         """The headers of every GET and HEAD of an object; with ``checksums`` its checksum is to be told."""
 
     @abstractmethod
-    def must_have(self, version: str | None) -> dict[str, str]:
+    def version_headers(self, version: str | None) -> dict[str, str]:
         """The headers that demand that the object has a version, or with None that there is none."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Requests(ABC):
 
     def completion_headers(self, parts: list[UploadedPart]) -> Fields:  # noqa: ARG002  # for overrides
         """The headers that say what the object of an upload is to be."""
-        return {}
+        return NO_FIELDS
 
     @abstractmethod
     def delete_request(self, key: str, condition: Condition | None) -> Request:
@@ -90,23 +90,23 @@ class Requests(ABC):
 
     def get_request(self, key: str, *, start: int | None, stop: int | None, version: str | None) -> Request:
         """Ask for the bytes ``[start, stop)``, or with ``start`` None for all; of that version only, if any."""
-        headers = self.reading(checksums=start is None and self._verifies)
+        headers = self.read_headers(checksums=start is None and self._verifies)
         if start is not None:
             headers["range"] = f"bytes={start}-" if stop is None else f"bytes={start}-{stop - 1}"
         if version is not None:
-            headers.update(self.must_have(version))
+            headers.update(self.version_headers(version))
         return self.request("GET", key, headers=headers)
 
     def head_request(self, key: str, *, version: str | None = None, checksums: bool = False) -> Request:
         """Ask for an object's description in headers, and for its checksum where that is not told anyway."""
-        headers = self.reading(checksums=checksums)
+        headers = self.read_headers(checksums=checksums)
         if version is not None:
-            headers.update(self.must_have(version))
+            headers.update(self.version_headers(version))
         return self.request("HEAD", key, headers=headers)
 
     def put_request(self, key: str, body: Body, checksum: str, *, condition: Condition | None) -> Request:
         """Send an object's bytes."""
-        headers = {**self.sum_headers(checksum), **self._encryption, **self._stated(condition)}
+        headers = {**self.sum_headers(checksum), **self._encryption, **self._condition_headers(condition)}
         request = self.request("PUT", key, headers=headers, body=body)
         return request if condition is None or body else replace(request, once=True)
 
@@ -124,7 +124,11 @@ class Requests(ABC):
         self, key: str, upload_id: str, parts: list[UploadedPart], *, condition: Condition | None
     ) -> Request:
         """Name the parts that make the object."""
-        headers = {"content-type": "application/xml", **self.completion_headers(parts), **self._stated(condition)}
+        headers = {
+            "content-type": "application/xml",
+            **self.completion_headers(parts),
+            **self._condition_headers(condition),
+        }
         body = completion(parts, checksum_element=self.sum_element)
         return self.request("POST", key, query={"uploadId": upload_id}, headers=headers, body=body)
 
@@ -141,5 +145,5 @@ class Requests(ABC):
             "GET", "", query={"uploads": "", "encoding-type": "url", "max-uploads": self._page_size, **given}
         )
 
-    def _stated(self, condition: Condition | None) -> dict[str, str]:
-        return {} if condition is None else self.must_have(condition.version)
+    def _condition_headers(self, condition: Condition | None) -> dict[str, str]:
+        return {} if condition is None else self.version_headers(condition.version)

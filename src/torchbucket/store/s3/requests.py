@@ -51,10 +51,10 @@ class S3Requests(Requests):
         self._upload_headers = {"x-amz-checksum-algorithm": self._upload_sum.name.upper(), **_OF_OBJECT}
         self.sum_element = f"Checksum{self._upload_sum.name.upper()}"
 
-    def reading(self, *, checksums: bool) -> dict[str, str]:
+    def read_headers(self, *, checksums: bool) -> dict[str, str]:
         return {"x-amz-checksum-mode": "ENABLED"} if checksums else {}
 
-    def must_have(self, version: str | None) -> dict[str, str]:
+    def version_headers(self, version: str | None) -> dict[str, str]:
         return {"if-none-match": "*"} if version is None else {"if-match": version}
 
     def sum_headers(self, checksum: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ class S3Requests(Requests):
         return self.request("HEAD", "")
 
     def delete_request(self, key: str, condition: Condition | None) -> Request:
-        return self.request("DELETE", key, headers=self._stated(condition))
+        return self.request("DELETE", key, headers=self._condition_headers(condition))
 
     def copy_request(self, source: ObjectInfo, target_key: str) -> Request:
         """Copy an object."""
