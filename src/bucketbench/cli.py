@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from pathlib import Path
 from typing import Final
 
 from bucketbench.errors import BucketbenchError, UsageError
-from bucketbench.scenarios import SCENARIOS
+from bucketbench.scenarios import scenario_names
 
 __all__ = ["main"]
 
@@ -39,6 +37,17 @@ options:
   --version                   show the version
 
 A Hydra override is KEY=VALUE, or KEY=A,B to sweep: bucketbench run dataset client=boto3,torchbucket-map epochs=1
+"""
+
+_RUN_USAGE: Final = """usage: bucketbench run SCENARIO [OVERRIDE...]
+
+Run a sweep of a scenario and print its table. Results land in multirun/SCENARIO/TIME.
+Scenarios: {scenarios}; or a package of your own in the directory given by --config-dir.
+
+It is a Hydra program: bucketbench run SCENARIO --help tells the groups and keys, --cfg job shows the configuration,
+--info how it is composed, --config-dir DIR adds a directory with configurations, such as DIR/client/mine.yaml.
+conf/SCENARIO.yaml and the groups beside it explain every key; see also docs/configuration.md.
+Tab completion: eval "$(bucketbench -sc install=bash)"
 """
 
 
@@ -71,13 +80,15 @@ def _dispatch(arguments: list[str]) -> int:
     command, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
     if command in ("-h", "--help", "help"):
         commands = "\n".join(f"  {name:<26}  {text}" for name, (_, text) in _COMMANDS.items())
-        sys.stdout.write(_USAGE.format(commands=commands, scenarios=", ".join(SCENARIOS)))
+        sys.stdout.write(_USAGE.format(commands=commands, scenarios=", ".join(scenario_names())))
         return 0
     if command == "--version":
         sys.stdout.write(f"bucketbench {metadata.version('torchbucket')}\n")
         return 0
     if command == "run":
         return _run(rest)
+    if command in ("-sc", "--shell-completion"):
+        return _complete(arguments)
     if command in _COMMANDS:
         module = importlib.import_module(_COMMANDS[command][0])
         status: int = module.main(rest)
@@ -86,29 +97,20 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="bucketbench run",
-        description="Run a sweep of a scenario and print its table. Results land in multirun/SCENARIO/TIME.",
-        epilog="conf/SCENARIO.yaml and the groups beside it explain every key; see also docs/configuration.md",
-    )
-    parser.add_argument("scenario", help=f"name of the scenario: {', '.join(SCENARIOS)}")
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="KEY=VALUE, or KEY=A,B,C to sweep")
-    parser.add_argument(
-        "--config-dir",
-        action="append",
-        default=[],
-        type=Path,
-        metavar="DIR",
-        help="a directory with further configurations, such as DIR/client/mine.yaml; may be repeated",
-    )
-    parser.add_argument("-m", "--multirun", action="store_true", help="as in Hydra; every run is one here")
-    parsed = parser.parse_intermixed_args(arguments)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        sys.stdout.write(_RUN_USAGE.format(scenarios=", ".join(scenario_names())))
+        return 0 if arguments else EXIT_USAGE
+    from bucketbench.sweep.entry import run_scenario
 
-    from bucketbench.configuration.directory import checked_config_directories
-    from bucketbench.sweep.entry import run_sweep
+    return run_scenario(arguments[0], arguments[1:])
 
-    directories = checked_config_directories(parsed.config_dir)
-    return run_sweep(parsed.scenario, parsed.overrides, config_directories=directories)
+
+def _complete(arguments: list[str]) -> int:
+    """Answer a shell that completes ``bucketbench run SCENARIO …``, or install that, as every Hydra program does."""
+    words = os.environ.get("COMP_LINE", "").split()
+    from bucketbench.sweep.entry import run_scenario
+
+    return run_scenario(words[2] if words[1:2] == ["run"] and len(words) > 2 else scenario_names()[0], arguments)
 
 
 if __name__ == "__main__":

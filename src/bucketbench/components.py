@@ -1,40 +1,42 @@
-"""Builds a client or a model from its dotted path, in the measured process."""
+"""Builds a client or a model from its configuration, in the measured process, as Hydra builds objects."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 from typing import Any
 
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+
 from bucketbench.errors import ConfigurationError
-from bucketbench.job import Component
+from bucketbench.job.description import Component
 
 __all__ = ["build"]
 
 
 def build(component: Component) -> Any:
-    """Import a component's class and build it from its options.
+    """Build a component's class from its options by ``hydra.utils.instantiate``.
 
-    Its search path is put first on ``sys.path`` of this process, and of the workers that it starts.
+    Options may be objects themselves, with a ``_target_`` of their own, and ``_partial_`` and ``_args_`` mean what they
+    mean to Hydra. The component's search path is put first on ``sys.path`` of this process, and of the workers that it
+    starts.
 
     Raises:
-        ConfigurationError: the module has no such class, or the class does not take these options.
+        ConfigurationError: there is no such class, or it does not take these options.
         Exception: whatever importing the module or building the object raises.
     """
     for directory in reversed(component.search_path):
         if directory not in sys.path:
             sys.path.insert(0, directory)
-    module = importlib.import_module(component.module)
+    target = component.target.replace(":", ".")
     try:
-        cls = getattr(module, component.class_name)
-    except AttributeError:
-        raise ConfigurationError(
-            f"{component.name}: the module {component.module} has no {component.class_name}; correct its _target_"
-        ) from None
-    try:
-        return cls(**component.options)
-    except TypeError as error:
+        return instantiate({**component.options, "_target_": target}, _convert_="all")
+    except InstantiationException as error:
+        cause = error.__cause__
+        if cause is not None and not isinstance(cause, TypeError | ImportError | AttributeError):
+            raise cause from error  # the component's own word on what is wrong
         given = ", ".join(component.options) or "none"
+        reason = " ".join(str(cause or error).split())
         raise ConfigurationError(
-            f"{component.name}: {component.target} could not be built with the options {given}: {error}"
+            f"{component.name}: {component.target} could not be built with the options {given}: {reason}"
         ) from error

@@ -82,6 +82,7 @@ class UsageSample:
     network_sent_bytes: int | None = None
     gpu_utilisation_percent: float | None = None
     gpu_memory_bytes: int | None = None
+    rank: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON values."""

@@ -10,8 +10,11 @@ is) and, at the end, ``outcome.json``:
 - ``versions``: of Python and the packages that the job requires.
 
 It exits with status 0 whenever it could write the outcome. A job without an outcome has crashed. With
-``--end-with-parent`` it ends when the sweep's process does: its standard input is a pipe whose other end only that
-process holds.
+``--end-with-parent`` it ends when the process that started it does: its standard input is a pipe whose other end only
+that process holds.
+
+Where torchrun starts several of them, each is a rank and leaves its files in ``ranks/RANK``. One that failed then exits
+with status 1, upon which torchrun ends the others, which would wait for it.
 """
 
 from __future__ import annotations
@@ -25,14 +28,21 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bucketbench.job import OUTCOME_FILE, read_description
+from bucketbench.imports import imported
+from bucketbench.job.description import OUTCOME_FILE, Description, rank_directory
 from bucketbench.provenance.versions import versions_of
-from bucketbench.scenarios import measurement_of
+from bucketbench.ranks import Ranks
+
+if TYPE_CHECKING:
+    from bucketbench.scenarios.recording import MeasuredScenario
+
+if TYPE_CHECKING:
+    from bucketbench.scenarios.recording import MeasuredScenario
 
 __all__ = ["main", "reason_of"]
 
@@ -43,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the job in the directory that is the only argument.
 
     Returns:
-        0 when the outcome was written, whether the job succeeded or failed.
+        0 when the outcome was written, whether the job succeeded or failed; 1 for one rank of several that failed.
     """
     parser = argparse.ArgumentParser(prog="python -m bucketbench.worker", description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path, help="directory with job.json; the results go there")
@@ -51,17 +61,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--end-with-parent", action="store_true", help="kill this process group when standard input is closed"
     )
     arguments = parser.parse_args(argv)
-    directory: Path = arguments.directory
+    job_directory: Path = arguments.directory
+    ranks = Ranks.from_environment()
+    directory = rank_directory(job_directory, rank=ranks.rank, world_size=ranks.world_size)
+    directory.mkdir(parents=True, exist_ok=True)
     if arguments.end_with_parent:
         _end_with_parent()
-    # The sweep's process asks with SIGUSR1 where a job that takes too long is stuck: the answer goes to benchmark.log.
+    # ``run_job`` asks with SIGUSR1 where a job that takes too long is stuck: the answer goes to benchmark.log.
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    outcome = _run(read_description(directory), directory)
+    outcome = _run(Description.read(job_directory), directory, ranks)
     unfinished = directory / f".{OUTCOME_FILE}"
     unfinished.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(directory / OUTCOME_FILE)
-    return 0
+    return 1 if ranks.world_size > 1 and outcome["status"] != "ok" else 0
 
 
 def reason_of(error: BaseException) -> str:
@@ -71,17 +84,15 @@ def reason_of(error: BaseException) -> str:
     return text if len(text) <= _REASON_CHARACTERS else f"{text[: _REASON_CHARACTERS - 3]}..."
 
 
-def _run(description: Mapping[str, Any], directory: Path) -> dict[str, Any]:
-    requires: tuple[str, ...] = tuple(description["client"]["requires"])
+def _run(description: Description, directory: Path, ranks: Ranks) -> dict[str, Any]:
     outcome: dict[str, Any] = {"status": "failed", "reason": None, "verification": None, "server": None, "details": {}}
     try:
         # Imported here, so that a broken installation is a failed job with a reason and not a crash without one.
         recording = importlib.import_module("bucketbench.scenarios.recording")
-        scenario = measurement_of(description["scenario"])
-        job = scenario.JOB.from_json(description)
-        requires = job.requires
-        with recording.Recorder(directory) as recorder:
-            found = scenario.run(job, recorder)
+        sys.path.extend(directory for directory in description.search_path if directory not in sys.path)
+        measure: MeasuredScenario = imported(description.measurement)
+        with recording.Recorder(directory, rank=ranks.rank) as recorder, ranks.joined():
+            found = measure(description.job, recorder, ranks)
             outcome["details"] = {**found.details, "memory_kind": recorder.memory_kind}
         outcome["verification"] = asdict(found.verification)
         outcome["server"] = None if found.server is None else asdict(found.server)
@@ -90,12 +101,12 @@ def _run(description: Mapping[str, Any], directory: Path) -> dict[str, Any]:
     except BaseException as error:  # noqa: BLE001 - a job's end is an outcome, whatever the client raised
         traceback.print_exc()
         outcome["reason"] = reason_of(error)
-    outcome["versions"] = versions_of(requires)
+    outcome["versions"] = versions_of(description.requires)
     return outcome
 
 
 def _end_with_parent() -> None:
-    """End this process and its workers as soon as the sweep's process is gone, however it went."""
+    """End this process and its workers as soon as the process that started it is gone, however it went."""
 
     def watch() -> None:
         while os.read(sys.stdin.fileno(), 1024):

@@ -71,6 +71,7 @@ class ScenarioConfig:
     default_clients: dict[str, list[str]] = field(default_factory=dict)
     min_measured_s: float = 1.0
     repeat: int = 0
+    ranks: int = 1
     disambiguator: Optional[str] = None
     time_limit_s: float = 300.0
     cache_dir: str = ".bucketbench"
@@ -79,6 +80,7 @@ class ScenarioConfig:
 _RULES: Final[Mapping[str, Rule]] = {
     "min_measured_s": positive(86_400),
     "repeat": whole(0, 10_000),
+    "ranks": whole(1, 1024),
     "disambiguator": optional(PLAIN_NAME, PLAIN_NAME[1]),
     "time_limit_s": positive(7 * 86_400),
     "target.name": PLAIN_NAME,

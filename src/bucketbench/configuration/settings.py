@@ -11,19 +11,22 @@ from typing import Any, ClassVar, Final
 from bucketbench.configuration.schema import ScenarioConfig, check
 from bucketbench.configuration.values import Rule
 from bucketbench.errors import ConfigurationError
-from bucketbench.job import Component
+from bucketbench.job.description import Component
 from buckettestbed.faults.plan import FaultSet
 from buckettestbed.faults.rules import FaultError
 from buckettestbed.network.model import NetworkModel, NetworkModelError
 
-__all__ = ["JobSettings"]
+__all__ = ["JobSettings", "flattened"]
 
-# Keys that say who is measured, how often, or where files lie, but not what is measured.
+# Keys, or groups of them, that say who is measured, how often, or where files lie, but not what is measured, and those
+# whose parameter has another name.
 _NO_PARAMETERS: Final = frozenset({
-    "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "network", "faults", "default_clients",
-    "client.name", "client._target_", "client.path", "client.requires", "client.role", "client.environment",
-    "client.schemes", "target.name", "target.ca_bundle", "target.tls",
+    "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "default_clients", "client",
+    "target.name", "target.ca_bundle", "target.tls", "target.testbed",
 })  # fmt: skip
+_TESTBED_GROUPS: Final = frozenset({"network", "faults"})
+# Of a client: what it is called and where it is found, but not how it reads.
+_NO_CLIENT_OPTIONS: Final = frozenset({"name", "role", "requires", "path", "schemes"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +37,6 @@ class JobSettings(ABC):
         config: the configuration as plain nested values.
         network: name of the chosen network preset.
         faults: name of the chosen set of faults.
-        overrides: dotted keys that the command set, without those that choose a group's option.
         config_directories: directories given by ``--config-dir``; a user's modules are found there too.
 
     Raises:
@@ -53,7 +55,6 @@ class JobSettings(ABC):
     config: Mapping[str, Any]
     network: str
     faults: str
-    overrides: tuple[str, ...] = ()
     config_directories: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -121,20 +122,31 @@ class JobSettings(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Everything that distinguishes this job's results but its client and its repeat, by dotted name."""
-        config = self.config
-        found: dict[str, Any] = {
-            "target": config["target"]["name"],
+        """Everything that distinguishes this job's results but its client and its repeat, by dotted name.
+
+        That is the whole configuration, value by value, so that an edited file is another experiment though its name is
+        the same; names of presets are among the values, for readers.
+        """
+        hidden = _NO_PARAMETERS | self.no_parameters | (frozenset() if self.uses_testbed else _TESTBED_GROUPS)
+        named = {
+            "target": self.config["target"]["name"],
             "network": self.network if self.uses_testbed else None,
             "faults": self.faults if self.uses_testbed else None,
-            "tls": config["target"]["tls"],
+            "tls": self.config["target"]["tls"],
             **self.own_parameters(),
         }
-        for key in self.overrides:
-            hidden = key in _NO_PARAMETERS or key in self.no_parameters or key in found
-            if not hidden and key.partition(".")[0] != "hydra":
-                found[key] = _select(config, key)
-        return found
+        others = {
+            name: value
+            for name, value in flattened(self.config).items()
+            if name not in named and not any(name == key or name.startswith(f"{key}.") for key in hidden)
+        }
+        return named | others
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """How the client was set up, by dotted name: two jobs of one client that differ here are two contestants."""
+        fields = {name: value for name, value in self.config["client"].items() if name not in _NO_CLIENT_OPTIONS}
+        return flattened(fields)
 
     @abstractmethod
     def own_parameters(self) -> dict[str, Any]:
@@ -166,10 +178,10 @@ class JobSettings(ABC):
         )
 
 
-def _select(config: Mapping[str, Any], key: str) -> Any:
-    value: Any = config
-    for part in key.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return None
-        value = value[part]
-    return value
+def flattened(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """The values of nested mappings by dotted name; an empty mapping has none, a list is one value."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        dotted = f"{path}.{name}" if path else str(name)
+        found |= flattened(value, dotted) if isinstance(value, Mapping) else {dotted: value}
+    return found

@@ -36,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):  # "±" must not end the report where the locale has no such sign
             sys.stdout.reconfigure(errors="replace")
+        if arguments.config_dir is not None:
+            sys.path.append(str(arguments.config_dir.absolute()))
         runs = [load_run(path) for path in arguments.runs or [newest_run(arguments.multirun)]]
         if arguments.recompute:
             runs = [derive_again(run) for run in runs]
@@ -88,6 +90,12 @@ def _parser() -> argparse.ArgumentParser:
         "--recompute",
         action="store_true",
         help="derive the figures again from the raw records beside the results, by the definitions of this version",
+    )
+    parser.add_argument(
+        "--config-dir",
+        type=Path,
+        metavar="DIR",
+        help="the directory with a scenario of your own, as bucketbench run takes it",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(

@@ -8,7 +8,7 @@ from bucketbench.report.cells import columns, has_words, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange, shared_parameters
 from bucketbench.report.wording import notes, parameter_text, verdicts
-from bucketbench.scenarios import table_of
+from bucketbench.scenarios import find_scenario
 
 __all__ = ["render_markdown"]
 
@@ -20,7 +20,7 @@ def render_markdown(run: Run) -> str:
         IncomparableError: where jobs of the run cannot be put together.
     """
     sections = arrange(run)
-    form = table_of(run.scenario)
+    form = find_scenario(run.scenario).table
     headings = columns(sections, form)
     lines = [f"`{parameter_text(shared_parameters(run))}`", ""]
     for section in sections:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Entry, Section, arrange
-from bucketbench.scenarios import table_of
+from bucketbench.scenarios import find_scenario
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import Comparison, Contest, FigureSummary, Interval
 
@@ -27,7 +27,7 @@ def json_rows(run: Run) -> list[dict[str, Any]]:
     Raises:
         IncomparableError: where jobs of the run cannot be put together.
     """
-    form = table_of(run.scenario)
+    form = find_scenario(run.scenario).table
     return [_row(entry, section, form) for section in arrange(run) for entry in section.entries]
 
 

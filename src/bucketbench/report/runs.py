@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from bucketbench.errors import ResultsError
-from bucketbench.records import Figure
 from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, SCHEMA_VERSION
+from bucketbench.results.job import JobResult
 from bucketbench.statistics import MeasuredJob, Role
 
-__all__ = ["Run", "by_scenario", "job_directories", "load_run", "newest_run", "read_job"]
+__all__ = ["Run", "by_scenario", "load_run", "measured", "newest_run", "read_jobs"]
 
 _T = TypeVar("_T")
-_JOB_MARKS = (JOB_RESULTS_FILE, "job.json", ".hydra")
+_JOB_MARKS = (JOB_RESULTS_FILE, "job.json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,23 +97,55 @@ def newest_run(multirun: Path) -> Path:
     return max(runs, key=lambda directory: (directory.name, directory.stat().st_mtime_ns))
 
 
-def job_directories(directory: Path) -> list[Path]:
-    """The directories of a run's jobs in the order of their numbers, also of jobs without results."""
-    jobs = [child for child in directory.iterdir() if any((child / mark).exists() for mark in _JOB_MARKS)]
-    return sorted(jobs, key=lambda job: (not job.name.isdecimal(), int(job.name) if job.name.isdecimal() else 0))
-
-
-def read_job(file: Path) -> MeasuredJob:
-    """Read the ``job_results.json`` of one job.
+def read_jobs(run_directory: Path) -> tuple[tuple[Path, JobResult], ...]:
+    """The results of a run's jobs, with the directories in which they lie, in the order of the jobs' numbers.
 
     Raises:
-        ResultsError: it cannot be read, is damaged, or of a newer schema; the message names it.
+        ResultsError: a file cannot be read, is damaged, or of a newer schema; the message names it.
     """
-    return _job(_read_object(file), str(file))
+    read = [(file.parent, _result(_read_object(file), str(file))) for file in run_directory.rglob(JOB_RESULTS_FILE)]
+    return tuple(sorted(read, key=lambda found: (found[1].number, str(found[0]))))
+
+
+def measured(results: Iterable[JobResult]) -> tuple[MeasuredJob, ...]:
+    """Jobs as statistics take them.
+
+    A client that was set up in several ways is several contestants: its name is followed by what differs.
+    """
+    results = tuple(results)
+    variants: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        options = variants.setdefault(result.client, [])
+        if result.client_options not in options:
+            options.append(result.client_options)
+    return tuple(
+        MeasuredJob(
+            scenario=result.scenario,
+            client=_label(result, variants[result.client]),
+            role=_role(result),
+            library=_library(result),
+            parameters=result.parameters,
+            repeat=result.repeat,
+            figures=result.figures,
+            details={name: str(value) for name, value in result.details.items()},
+            failure=None if result.ok else result.reason or "no reason was recorded",
+        )
+        for result in results
+    )
+
+
+def _label(result: JobResult, variants: Sequence[Mapping[str, Any]]) -> str:
+    absent = object()
+    names = dict.fromkeys(name for options in variants for name in options)
+    differing = [name for name in names if len({repr(options.get(name, absent)) for options in variants}) > 1]
+    if not differing:
+        return result.client
+    told = [f"{name.removeprefix('options.')}={result.client_options.get(name, 'unset')}" for name in differing]
+    return f"{result.client} ({', '.join(told)})"
 
 
 def _is_run(directory: Path) -> bool:
-    return (directory / RUN_RESULTS_FILE).exists() or any(directory.glob(f"*/{JOB_RESULTS_FILE}"))
+    return (directory / RUN_RESULTS_FILE).exists() or any(directory.rglob(JOB_RESULTS_FILE))
 
 
 def _whole_run(file: Path) -> Run:
@@ -123,7 +156,7 @@ def _whole_run(file: Path) -> Run:
     return Run(
         directory=file.parent,
         scenario=_field(fields, "scenario", str, file),
-        jobs=tuple(_job(job, f"{file}, job {number}") for number, job in enumerate(jobs)),
+        jobs=measured(_result(job, f"{file}, job {number}") for number, job in enumerate(jobs)),
         started_at=_optional(fields, "started_at", str, file),
         ended_at=_optional(fields, "ended_at", str, file),
         commit=_commit(fields),
@@ -147,31 +180,28 @@ def _incomplete(fields: Mapping[str, Any], jobs: int, file: Path) -> tuple[str, 
 
 def _interrupted_run(directory: Path) -> Run:
     notes = [f"{RUN_RESULTS_FILE} is missing: the sweep was interrupted, or still runs"]
-    jobs: list[MeasuredJob] = []
-    described: list[Mapping[str, Any]] = []
-    for child in job_directories(directory):
-        file = child / JOB_RESULTS_FILE
+    results: list[JobResult] = []
+    for folder in sorted({file.parent for mark in _JOB_MARKS for file in directory.rglob(mark)}, key=str):
+        file = folder / JOB_RESULTS_FILE
+        name = folder.relative_to(directory)
         if not file.exists():
-            notes.append(f"job {child.name} left no {JOB_RESULTS_FILE} and is not in the table")
+            notes.append(f"job {name} left no {JOB_RESULTS_FILE} and is not in the table")
             continue
         try:
-            fields = _read_object(file)
-            jobs.append(_job(fields, str(file)))
-            described.append(fields)
+            results.append(_result(_read_object(file), str(file)))
         except ResultsError as error:
-            notes.append(f"job {child.name} is not in the table: {error}")
-    if not jobs:
+            notes.append(f"job {name} is not in the table: {error}")
+    if not results:
         details = "; ".join(notes[1:]) or f"no job left a {JOB_RESULTS_FILE}"
         raise ResultsError(f"{directory} holds no results to show: {details}")
-    started = [text for fields in described if isinstance(text := fields.get("started_at"), str)]
-    host = described[0].get("host")
+    results.sort(key=lambda result: result.number)
     return Run(
         directory=directory,
-        scenario=jobs[0].scenario,
-        jobs=tuple(jobs),
-        started_at=min(started, default=None),
-        commit=_commit(described[0]),
-        host=host if isinstance(host, dict) else {},
+        scenario=results[0].scenario,
+        jobs=measured(results),
+        started_at=min((result.started_at for result in results if result.started_at), default=None),
+        commit=results[0].commit,
+        host=results[0].host,
         notes=tuple(notes),
     )
 
@@ -196,73 +226,31 @@ def _read_object(file: Path) -> dict[str, Any]:
 
 
 def _way_out(file: Path) -> str:
-    if file.name == RUN_RESULTS_FILE and any(file.parent.glob(f"*/{JOB_RESULTS_FILE}")):
+    if file.name == RUN_RESULTS_FILE and any(file.parent.rglob(JOB_RESULTS_FILE)):
         return f" (move it away to have the {JOB_RESULTS_FILE} files beside it read instead)"
     return ""
 
 
-def _job(fields: Any, where: str) -> MeasuredJob:
-    if not isinstance(fields, dict):
-        raise ResultsError(f"{where} is damaged: expected an object, got {type(fields).__name__}")
-    status = _field(fields, "status", str, where)
-    if status not in ("ok", "failed"):
-        raise ResultsError(f"{where} is damaged: status is {status!r}, expected ok or failed")
-    reason = _optional(fields, "reason", str, where)
-    figures = _field(fields, "figures", dict, where)
-    return MeasuredJob(
-        scenario=_field(fields, "scenario", str, where),
-        client=_field(fields, "client", str, where),
-        role=_role(fields, where),
-        library=_library(fields),
-        parameters=_field(fields, "parameters", dict, where),
-        repeat=_field(fields, "repeat", int, where),
-        figures={name: _figure(figure, f"{where}, figure {name}") for name, figure in figures.items()},
-        details={name: str(value) for name, value in (_optional(fields, "details", dict, where) or {}).items()},
-        failure=None if status == "ok" else reason or "no reason was recorded",
-    )
-
-
-def _figure(fields: Any, where: str) -> Figure:
-    if not isinstance(fields, dict):
-        raise ResultsError(f"{where} is damaged: expected an object, got {type(fields).__name__}")
-    value = fields.get("value")
-    if value is not None and not _is_finite(value):
-        raise ResultsError(f"{where} is damaged: its value is {value!r}, expected a finite number or null")
-    reason = _optional(fields, "reason", str, where)
+def _result(fields: Mapping[str, Any], where: str) -> JobResult:
     try:
-        return Figure(unit=_field(fields, "unit", str, where), value=value, reason=reason)
-    except ValueError as error:
+        return msgspec.convert(fields, type=JobResult)
+    except msgspec.ValidationError as error:
         raise ResultsError(f"{where} is damaged: {error}") from error
 
 
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond what a float can hold
-        return False
-
-
-def _role(fields: Mapping[str, Any], where: str) -> Role:
+def _role(result: JobResult) -> Role:
     """The client's role, as its configuration has it; a contestant where the results do not tell."""
-    name = fields.get("role")
-    config = fields.get("config")
-    client = config.get("client") if isinstance(config, dict) else None
-    if name is None and isinstance(client, dict):
-        name = client.get("role")
-    if name is None:
-        return Role.CONTESTANT
+    client = result.config.get("client")
+    name = result.role or (client.get("role") if isinstance(client, dict) else None) or Role.CONTESTANT
     try:
         return Role(name)
     except ValueError as error:
-        raise ResultsError(f"{where} is damaged: role is {name!r}, expected {' or '.join(Role)}") from error
+        raise ResultsError(f"a job is damaged: role is {name!r}, expected {' or '.join(Role)}") from error
 
 
-def _library(fields: Mapping[str, Any]) -> str | None:
+def _library(result: JobResult) -> str | None:
     """The packages that the client's configuration says it requires; None where the results do not tell any."""
-    config = fields.get("config")
-    client = config.get("client") if isinstance(config, dict) else None
+    client = result.config.get("client")
     requires = client.get("requires") if isinstance(client, dict) else None
     return ", ".join(str(package) for package in requires) or None if isinstance(requires, list) else None
 

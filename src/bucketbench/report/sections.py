@@ -9,7 +9,7 @@ from typing import Any
 
 from bucketbench.records import Figure
 from bucketbench.report.runs import Run
-from bucketbench.scenarios import figures_of
+from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import Contest, Role, Status, Summary, hold_contests, summarise
 
 __all__ = ["Entry", "Section", "arrange", "shared_parameters"]
@@ -50,13 +50,14 @@ def arrange(run: Run) -> list[Section]:
         IncomparableError: where jobs of the run cannot be put together.
     """
     groups: dict[str, list[Summary]] = {}
-    known = figures_of(run.scenario)
+    known = find_scenario(run.scenario).figures
     for summary in summarise(run.jobs, units=known.units):
         groups.setdefault(json.dumps(summary.parameters, sort_keys=True), []).append(summary)
-    shared = shared_parameters(run)
+    names = _varying(run)
     sections = []
     for summaries in groups.values():
-        varying = {name: value for name, value in summaries[0].parameters.items() if name not in shared}
+        parameters = summaries[0].parameters
+        varying = {name: parameters[name] for name in names if name in parameters}
         ceilings = [entry for entry in summaries if entry.role is Role.CEILING]
         ceiling = max(ceilings, key=lambda found: _speed(found, known.contest), default=None)
         entries = [
@@ -70,13 +71,40 @@ def arrange(run: Run) -> list[Section]:
 
 
 def shared_parameters(run: Run) -> dict[str, Any]:
-    """The parameters that have the same value in all jobs of a run."""
+    """The parameters that have the same value in all jobs of a run, as far as a reader needs them.
+
+    Those of a preset are left out where its name is there: ``network=regional`` says what ``network.first_byte_s`` is.
+    """
+    shared = _shared(run)
+    return {name: value for name, value in shared.items() if not _is_told_by(name.partition(".")[0], name, shared)}
+
+
+def _is_told_by(group: str, name: str, parameters: Mapping[str, Any]) -> bool:
+    return name != group and (group in parameters or (f"{group}.name", "none") in parameters.items())
+
+
+def _shared(run: Run) -> dict[str, Any]:
     first = run.jobs[0].parameters
     return {
         name: value
         for name, value in first.items()
         if all(name in job.parameters and job.parameters[name] == value for job in run.jobs)
     }
+
+
+def _varying(run: Run) -> list[str]:
+    """The parameters by which the run's sections differ, but those that a preset's name tells."""
+    shared = _shared(run)
+    names = dict.fromkeys(name for job in run.jobs for name in job.parameters if name not in shared)
+    return [name for name in names if not _is_told_by_preset(name, run)]
+
+
+def _is_told_by_preset(name: str, run: Run) -> bool:
+    group = name.partition(".")[0]
+    if name == group or not all(group in job.parameters for job in run.jobs):
+        return False
+    pairs = {(repr(job.parameters[group]), repr(job.parameters.get(name))) for job in run.jobs}
+    return len(pairs) == len({preset for preset, _ in pairs})
 
 
 def _place(summary: Summary, figure: str) -> tuple[bool, bool, float, str]:

@@ -14,7 +14,7 @@ from bucketbench.report.cells import columns, has_words, texts
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section, arrange, shared_parameters
 from bucketbench.report.wording import heading, notes, parameter_text, verdicts
-from bucketbench.scenarios import table_of
+from bucketbench.scenarios import find_scenario
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import Status
 
@@ -56,7 +56,7 @@ def print_report(run: Run) -> None:
 
 def _report(run: Run) -> RenderableType:
     sections = arrange(run)
-    form = table_of(run.scenario)
+    form = find_scenario(run.scenario).table
     headings = columns(sections, form)
     parts: list[RenderableType] = [Text(heading(run), style="bold")]
     shared = shared_parameters(run)

@@ -13,7 +13,7 @@ from bucketbench.errors import ResultsError
 
 __all__ = ["JOB_RESULTS_FILE", "RUN_RESULTS_FILE", "SCHEMA_VERSION", "read_job_results", "schema", "write_json"]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Version of both files' format; it rises with any change that a reader of the old one could not take."""
 
 JOB_RESULTS_FILE: Final = "job_results.json"
@@ -35,19 +35,20 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_job_results(run_directory: Path) -> list[dict[str, Any]]:
-    """The results of every job of a sweep that has any, in the order of the jobs' numbers.
+    """The results of every job of a run that has any, in the order of the jobs' numbers.
+
+    They are found wherever they lie below the run, since ``hydra.sweep.subdir`` is the user's to choose.
 
     Raises:
         ResultsError: a file is damaged.
     """
-    numbered = [path for path in run_directory.glob(f"*/{JOB_RESULTS_FILE}") if path.parent.name.isdigit()]
     results = []
-    for path in sorted(numbered, key=lambda path: int(path.parent.name)):
+    for path in run_directory.rglob(JOB_RESULTS_FILE):
         try:
             results.append(cast("dict[str, Any]", json.loads(path.read_bytes())))
         except (OSError, ValueError) as error:
             raise ResultsError(f"{path} cannot be read: {error}") from error
-    return results
+    return sorted(results, key=lambda result: int(result.get("number", 0)))
 
 
 def schema(name: Literal["job_results", "run_results"]) -> dict[str, Any]:

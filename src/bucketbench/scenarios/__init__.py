@@ -1,13 +1,8 @@
 """The scenarios: each is a package here with everything that is its own, and nothing else knows one by name.
 
-A scenario's package has these modules, each imported only by the process that needs it, so that a report pays for no
-data generator and a measured process for no other scenario:
-
-- ``schema``: names, types and values of the configuration's keys; ``settings``: what a composed configuration says;
-- ``job``: the job as the measured process receives it; ``preparation``: what is made before jobs run, and how they are
-  described; ``sweep``: these together, as ``SWEPT``, for the sweep's process;
-- ``measurement``: ``JOB``, the job's class, and ``run(job, recorder)``, for the measured process;
-- ``figures``: ``FIGURES``, derived from raw records; ``table``: ``TABLE``, how the report shows them.
+A scenario is a value, ``SCENARIO``, in the module ``scenario`` of its package (:mod:`bucketbench.scenarios.scenario`
+says what it consists of). Its package has the name of its configuration file. One that lies outside this repository is
+a package on the Python path, or in the directory given by ``--config-dir``, beside that file.
 
 A scenario knows no client by name. The modules beside the packages are what scenarios share.
 """
@@ -15,47 +10,44 @@ A scenario knows no client by name. The modules beside the packages are what sce
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final, cast
+import importlib.util
+import pkgutil
+from typing import TYPE_CHECKING
 
 from bucketbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from bucketbench.scenarios.preparation import SweptScenario
-    from bucketbench.scenarios.presentation import TableForm
-    from bucketbench.scenarios.recording import MeasuredScenario
-    from bucketbench.statistics import FigureSet
+    from bucketbench.scenarios.scenario import Scenario
 
-__all__ = ["SCENARIOS", "figures_of", "measurement_of", "swept", "table_of"]
-
-SCENARIOS: Final = {"dataset": "bucketbench.scenarios.dataset", "listing": "bucketbench.scenarios.listing"}
-"""The package of each scenario."""
+__all__ = ["find_scenario", "scenario_names"]
 
 
-def swept(name: str) -> SweptScenario:
-    """What a sweep's process needs to know of a scenario.
+def scenario_names() -> list[str]:
+    """The names of the scenarios that come with bucketbench."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+
+
+def find_scenario(name: str) -> Scenario:
+    """The scenario of a name: one of this package, or of a package of that name on the Python path.
 
     Raises:
-        UsageError: there is no such scenario. The functions below raise it too.
+        UsageError: there is none.
     """
-    return cast("SweptScenario", _module(name, "sweep").SWEPT)
+    own = scenario_names()
+    package = f"{__name__}.{name}" if name in own else name
+    if not name.isidentifier() or (name not in own and importlib.util.find_spec(name) is None):
+        raise _unknown(name, own)
+    try:
+        scenario: Scenario = importlib.import_module(f"{package}.scenario").SCENARIO
+    except (ModuleNotFoundError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name not in (package, f"{package}.scenario"):
+            raise  # something that the scenario itself needs
+        raise _unknown(name, own) from error
+    return scenario
 
 
-def measurement_of(name: str) -> MeasuredScenario:
-    """A scenario's measurement, for the measured process."""
-    return cast("MeasuredScenario", _module(name, "measurement"))
-
-
-def figures_of(name: str) -> FigureSet:
-    """The figures of a scenario's jobs."""
-    return cast("FigureSet", _module(name, "figures").FIGURES)
-
-
-def table_of(name: str) -> TableForm:
-    """How the report shows a scenario's figures."""
-    return cast("TableForm", _module(name, "table").TABLE)
-
-
-def _module(name: str, part: str) -> Any:
-    if name not in SCENARIOS:
-        raise UsageError(f"there is no scenario {name!r}; the scenarios are: {', '.join(SCENARIOS)}")
-    return importlib.import_module(f"{SCENARIOS[name]}.{part}")
+def _unknown(name: str, own: list[str]) -> UsageError:
+    return UsageError(
+        f"there is no scenario {name!r}; the scenarios are: {', '.join(own)}. One of your own is a package {name} with "
+        f"a module scenario that has SCENARIO, beside {name}.yaml in the directory given by --config-dir"
+    )

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from bucketbench.job import OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE, Job
+from bucketbench.job.description import OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE
+from bucketbench.ranks import Ranks
 from bucketbench.records import Operation
 from bucketbench.scenarios.verification import VerificationCounts
 from bucketbench.statistics import ServerCounts
@@ -28,9 +29,10 @@ class Recorder:
     second is spent on a file. Not for use by several threads.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """Record into ``directory``, which exists."""
+    def __init__(self, directory: Path, *, rank: int = 0) -> None:
+        """Record what a rank does into ``directory``, which exists."""
         self._directory = directory
+        self._rank = rank
         self._pending: list[Operation] = []
         self._usage = UsageSampler(directory / USAGE_FILE)
         self._progress_after_s = 0.0
@@ -58,7 +60,7 @@ class Recorder:
         """Append what was kept to ``operations.jsonl``."""
         if not self._pending:
             return
-        lines = "".join(f"{json.dumps(operation.to_json())}\n" for operation in self._pending)
+        lines = "".join(f"{json.dumps({**operation.to_json(), 'rank': self._rank})}\n" for operation in self._pending)
         with (self._directory / OPERATIONS_FILE).open("a", encoding="utf-8") as file:
             file.write(lines)
         self._pending.clear()
@@ -103,9 +105,19 @@ class Measurement:
 
 
 class MeasuredScenario(Protocol):
-    """A scenario's measurement: its module."""
+    """A scenario's measurement: a function."""
 
-    JOB: type[Job]
+    def __call__(self, job: Mapping[str, Any], recorder: Recorder, ranks: Ranks, /) -> Measurement:
+        """Warm up, measure and check one client, in this process and those that it starts.
 
-    def run(self, job: Any, recorder: Recorder, /) -> Measurement:
-        """Warm up, measure and check one client, in this process and those that it starts."""
+        Args:
+            job: the fields of the scenario's own kind of job.
+            recorder: takes the raw records.
+            ranks: which of the job's ranks this process is; they are a process group already.
+
+        Returns:
+            What was found. Where there are several ranks, that of the first one counts for all of them.
+
+        Raises:
+            Exception: whatever the client raises; the job has failed then.
+        """

@@ -34,17 +34,46 @@ NOT_COUNTED: Final = "the version that recorded the job did not count them"
 _NO_NETWORK: Final = "the host's network counters could not be read"
 _NO_GPU: Final = "no GPU was found, or none that tells it"
 
+_ADDED_UP: Final = ("cpu_s", "peak_rss_mib", "added_memory_mib")
+"""The figures that are added up over the ranks; the others are the whole host's, as each rank reads them."""
+
 
 def usage_figures(
     operations: Sequence[Operation], usage: Sequence[UsageSample], windows: Sequence[Window]
 ) -> dict[str, float | str]:
     """What was used within the windows, each a value in the unit of ``USAGE_UNITS`` or the reason for having none.
 
+    CPU time and memory are those of all ranks together; their memory is the sum of each one's highest.
+
     Args:
         operations: the job's records, those of the warm-up among them.
-        usage: the job's usage samples in any order, with one at each edge of each window.
+        usage: the job's usage samples in any order, with one of each rank at each edge of each window.
         windows: in order of time.
     """
+    ranks = sorted({sample.rank for sample in usage}) or [0]
+    figures = [
+        _of_rank(
+            [operation for operation in operations if operation.rank == rank],
+            [sample for sample in usage if sample.rank == rank],
+            windows,
+        )
+        for rank in ranks
+    ]
+    return figures[0] | {name: _sum([own[name] for own in figures]) for name in _ADDED_UP}
+
+
+def _sum(values: Sequence[float | str]) -> float | str:
+    total = 0.0
+    for value in values:
+        if isinstance(value, str):
+            return value
+        total += value
+    return total
+
+
+def _of_rank(
+    operations: Sequence[Operation], usage: Sequence[UsageSample], windows: Sequence[Window]
+) -> dict[str, float | str]:
     usage = sorted(usage, key=lambda sample: (sample.at_s, sample.cpu_s))
     within = samples_within(usage, windows)
 

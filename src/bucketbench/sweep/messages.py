@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 __all__ = ["explained"]
@@ -19,20 +19,19 @@ _NOISE: Final = re.compile(
 )
 
 
-def explained(error: BaseException, *, scenario: str, keys: Iterable[str], aliases: Mapping[str, str]) -> str:
+def explained(error: BaseException, *, scenario: str, keys: Iterable[str]) -> str:
     """Say in one line what was wrong with a configuration or an override, and what to write instead.
 
     Args:
         error: what Hydra or OmegaConf raised.
         scenario: name of the scenario.
         keys: the dotted keys that there are, for a suggestion.
-        aliases: what a user calls a group that has another name.
     """
     text = "\n".join(_messages(error))
     option = _UNKNOWN_OPTION.search(text)
     if option is not None:
         known = ", ".join(line.strip() for line in option["options"].splitlines() if line.strip())
-        group = aliases.get(option["group"], option["group"])
+        group = option["group"]
         wrong = option["option"].removeprefix(f"{option['group']}/")
         return f"{group}={wrong}: there is no {group} of that name; the options are: {known}"
     key = _UNKNOWN_KEY.search(text)

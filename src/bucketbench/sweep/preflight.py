@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.machinery
 import importlib.util
 import shutil
@@ -14,11 +13,11 @@ import psutil
 
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import PreflightError
-from bucketbench.job import Component
+from bucketbench.job.description import Component
+from bucketbench.job.interpreters import made_interpreter, search_path_of
+from bucketbench.progress import say
 from bucketbench.secrecy import secret_keys
-from bucketbench.sweep.interpreters import made_interpreter, search_path_of
 from bucketbench.sweep.schemes import check_scheme
-from bucketbench.sweep.speech import say
 
 __all__ = ["check_component", "check_sweep"]
 
@@ -53,7 +52,7 @@ def check_sweep(points: Iterable[JobSettings]) -> None:
 
 
 def check_component(kind: str, component: Component, *, python_path: Sequence[str]) -> None:
-    """Raise where a client's or model's packages, module or class cannot be found. Nothing of it is imported.
+    """Raise where a client's or model's packages or module cannot be found. Nothing of it is imported.
 
     Args:
         kind: the group that chose it, such as ``client`` or ``model``, for the message.
@@ -80,11 +79,6 @@ def check_component(kind: str, component: Component, *, python_path: Sequence[st
             f"the {kind} {component.name} is {component.target}, but there is no module {component.module} in {where}: "
             f"correct _target_, or set {kind}.path to the directory with the module"
         )
-    if component.class_name not in (_top_level_names(spec) or {component.class_name}):
-        raise PreflightError(
-            f"the {kind} {component.name} is {component.target}, but {spec.origin} defines no {component.class_name}: "
-            "correct _target_"
-        )
 
 
 def _existing(path: Path) -> Path:
@@ -108,24 +102,3 @@ def _spec_of(module: str, python_path: Sequence[str]) -> importlib.machinery.Mod
             return None
         places = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
     return spec
-
-
-def _top_level_names(spec: importlib.machinery.ModuleSpec) -> set[str] | None:
-    """The names that a module's source defines or imports, None where that cannot be told without running it."""
-    if spec.origin is None or not spec.origin.endswith(".py"):
-        return None
-    try:
-        tree = ast.parse(Path(spec.origin).read_bytes())
-    except (OSError, SyntaxError, ValueError):
-        return None  # importing it will say what is wrong, better than we could
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
-            return None
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-    return None if "__getattr__" in names else names

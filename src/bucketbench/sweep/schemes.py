@@ -10,7 +10,6 @@ import yaml
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import PreflightError
-from bucketbench.scenarios import swept
 
 __all__ = ["check_scheme"]
 
@@ -34,9 +33,9 @@ def check_scheme(point: JobSettings) -> None:
 
 def _configured(point: JobSettings) -> Iterator[tuple[str, list[str] | None]]:
     """The name and schemes of every client that the configuration has; None where a file leaves them out."""
-    group = swept(point.scenario).client_group
-    for directory in (find_conf_directory(point.scenario), *map(Path, point.config_directories)):
-        for path in (directory / group).glob("*.yaml"):
+    others = [Path(directory) for directory in point.config_directories]
+    for directory in (find_conf_directory(point.scenario, others=others) / point.scenario, *others):
+        for path in (directory / "client").glob("*.yaml"):
             try:
                 fields = yaml.safe_load(path.read_text(encoding="utf-8"))
             except (OSError, yaml.YAMLError):

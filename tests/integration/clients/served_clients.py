@@ -17,7 +17,7 @@ from bucketbench.clients.boto3 import make_client
 from bucketbench.clients.protocol import Target
 from buckettestbed.launch import RunningTestbed, launch_testbed
 
-CLIENT_DIRECTORY = Path(__file__).parents[3] / "conf" / "client"
+CLIENT_DIRECTORY = Path(__file__).parents[3] / "conf" / "dataset" / "client"
 CLIENTS = sorted(path.stem for path in CLIENT_DIRECTORY.glob("*.yaml"))
 BUCKET, PREFIX = "data", "sets/small/"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from served_clients import CLIENTS, Served, client_config
 
-from bucketbench.sweep.interpreters import made_interpreter
+from bucketbench.job.interpreters import made_interpreter
 
 PROGRAM = Path(__file__).with_name("dataflux_settings.py")
 

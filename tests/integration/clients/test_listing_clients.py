@@ -17,7 +17,7 @@ from buckettestbed.launch import RunningTestbed, launch_testbed
 
 CONFIGS = [
     yaml.safe_load(path.read_text())
-    for path in sorted((Path(__file__).parents[3] / "conf" / "listing_client").glob("*.yaml"))
+    for path in sorted((Path(__file__).parents[3] / "conf" / "listing" / "client").glob("*.yaml"))
 ]
 # Those with an interpreter of their own are run by a sweep, as tests/integration/harness has it.
 CASES = [

@@ -32,6 +32,13 @@ class Good:
         return self.files(target.local_directory)
 
 
+class FailsOnRankOne(Good):
+    def dataset(self, target):
+        if os.environ.get("RANK") == "1":
+            raise RuntimeError("rank 1 has no data")
+        return super().dataset(target)
+
+
 class NotForkSafe(Good):
     fork_safe = False
 

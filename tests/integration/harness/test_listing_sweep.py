@@ -64,7 +64,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     place = Place(directory=tmp_path_factory.mktemp("listing"))
-    group = place.directory / "user" / "listing_client"
+    group = place.directory / "user" / "client"
     group.mkdir(parents=True)
     source = Path(__file__).with_name("sample_listers.py")
     shutil.copy(source, place.directory / "user")

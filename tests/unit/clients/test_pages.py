@@ -14,10 +14,10 @@ def test_the_table_and_the_configurations_agree() -> None:
     page = (ROOT / "docs" / "clients.md").read_text()
     table = page[: page.index("## What was chosen")]
     rows = dict(re.findall(r"^\| `([\w-]+)` \| (map|iterable) \|", table, flags=re.MULTILINE))
-    configured = {path.stem for path in (ROOT / "conf" / "client").glob("*.yaml")}
+    configured = {path.stem for path in (ROOT / "conf" / "dataset" / "client").glob("*.yaml")}
     assert set(rows) == configured
     for name in configured:
-        role = yaml.safe_load((ROOT / "conf" / "client" / f"{name}.yaml").read_text())["role"]
+        role = yaml.safe_load((ROOT / "conf" / "dataset" / "client" / f"{name}.yaml").read_text())["role"]
         row = next(line for line in table.splitlines() if line.startswith(f"| `{name}` "))
         assert (f"({role})" in row) == (role != "contestant")
 
@@ -26,5 +26,7 @@ def test_the_table_of_listing_clients_and_the_configurations_agree() -> None:
     page = (ROOT / "docs" / "clients.md").read_text()
     table = page[page.index("## Clients of the listing scenario") : page.index("## Models")]
     rows = dict(re.findall(r"^\| `([\w-]+)` \| ([\w, ]+) \|", table, flags=re.MULTILINE))
-    configured = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "conf" / "listing_client").glob("*")}
+    configured = {
+        path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "conf" / "listing" / "client").glob("*")
+    }
     assert rows == {name: ", ".join(fields["schemes"]) for name, fields in configured.items()}

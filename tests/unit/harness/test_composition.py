@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from composition import points_of_scenario
 
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
-from bucketbench.sweep.entry import Composer
 
 CONF = find_conf_directory("dataset")
 GROUPS = ("target", "network", "faults", "data", "client", "model", "dataloader", "workload")
@@ -18,24 +19,24 @@ SET = ["target.bucket=a-bucket"]  # what target=s3 leaves to the user
 
 
 def options(group: str) -> list[str]:
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+    folder = CONF / "dataset" / group if group == "client" else CONF / group
+    return sorted(path.stem for path in folder.glob("*.yaml"))
 
 
-def points(*overrides: str, directories: tuple[Path, ...] = ()) -> list[JobSettings]:
-    with Composer("dataset", config_directories=directories) as composer:
-        return composer.points(composer.interleaved(overrides))
+def points(*overrides: str, directory: Path | None = None) -> list[JobSettings]:
+    return points_of_scenario("dataset", *overrides, directory=directory)
 
 
-@pytest.mark.parametrize(("group", "option"), [(group, option) for group in GROUPS for option in options(group)])
-def test_each_option_composes_alone(group: str, option: str) -> None:
-    (point,) = points("repeat=0", "client=boto3", *SET, f"{group}={option}")
-    if group not in ("network", "faults"):
-        assert point.config[group]["name" if group != "dataloader" else "num_workers"] is not None
+@pytest.mark.parametrize("group", [group for group in GROUPS if group not in ("network", "faults", "client")])
+def test_each_option_composes(group: str) -> None:
+    found = points("repeat=0", "client=boto3", *SET, f"{group}={','.join(options(group))}")
+    assert len(found) == len(options(group))
+    assert all(point.config[group]["name" if group != "dataloader" else "num_workers"] is not None for point in found)
 
 
 def test_every_group_and_file_is_known() -> None:
     found = {path.relative_to(CONF).parts[0] for path in CONF.rglob("*.yaml")}
-    assert found == {"dataset.yaml", "listing.yaml", "listing_client", "hydra", *GROUPS}
+    assert found == {"dataset.yaml", "listing.yaml", "dataset", "listing", "hydra", *GROUPS} - {"client"}
 
 
 @pytest.mark.parametrize("group", ["network", "faults", "client"])
@@ -50,7 +51,8 @@ def test_all_options_compose_on_every_target(group: str) -> None:
 @pytest.mark.parametrize("group", ["target", "data", "client", "model"])
 def test_the_name_of_an_option_is_the_name_in_its_file(group: str) -> None:
     for option in options(group):
-        assert f"\nname: {option}\n" in (CONF / group / f"{option}.yaml").read_text()
+        folder = CONF / "dataset" / group if group == "client" else CONF / group
+        assert f"\nname: {option}\n" in (folder / f"{option}.yaml").read_text()
 
 
 def test_the_default_sweep_repeats_three_times_and_interleaves() -> None:
@@ -91,9 +93,35 @@ def test_parameters_tell_apart_what_is_swept_and_nothing_else() -> None:
     low, high = points("client=boto3", "repeat=0", "network.first_byte_s=0.01,0.05")
     assert (low.parameters["network.first_byte_s"], high.parameters["network.first_byte_s"]) == (0.01, 0.05)
     small, large = points("client=raw", "repeat=0", "client.options.transfers=8,64")
-    assert small.parameters != large.parameters
+    assert small.parameters == large.parameters, "two contestants of one experiment"
+    assert (small.client_options["options.transfers"], large.client_options["options.transfers"]) == (8, 64)
     boto3, raw = points("client=boto3,raw", "repeat=0")
     assert boto3.parameters == raw.parameters
+
+
+def test_an_edited_file_is_another_experiment_though_its_name_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = points("client=boto3", "repeat=0")
+    shutil.copytree(CONF, tmp_path / "conf")
+    edited = tmp_path / "conf" / "network" / "regional.yaml"
+    edited.write_text(edited.read_text().replace("first_byte_s: 0.02", "first_byte_s: 0.03"))
+    monkeypatch.chdir(tmp_path)
+    (after,) = points("client=boto3", "repeat=0")
+    assert (before.network, after.network) == ("regional", "regional")
+    differing = {name for name, value in after.parameters.items() if before.parameters[name] != value}
+    assert differing == {"network.first_byte_s"}
+
+
+def test_a_workload_beats_the_scenarios_file_and_that_the_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(CONF, tmp_path / "conf")
+    file = tmp_path / "conf" / "dataset.yaml"
+    file.write_text(f"{file.read_text()}\ndataloader:\n  num_workers: 5\n")
+    monkeypatch.chdir(tmp_path)
+    plain, workload = points("client=boto3", "repeat=0", "workload=none,unet3d")
+    assert (plain.config["dataloader"]["num_workers"], workload.config["dataloader"]["num_workers"]) == (5, 4)
 
 
 def test_the_network_is_no_parameter_of_a_real_service() -> None:
@@ -123,21 +151,21 @@ def test_another_data_set_gets_another_prefix() -> None:
 def test_a_users_client_needs_three_lines(tmp_path: Path) -> None:
     (tmp_path / "client").mkdir()
     (tmp_path / "client" / "mine.yaml").write_text("name: mine\n_target_: my_loader.Mine\n")
-    (point,) = points("client=mine", "repeat=0", directories=(tmp_path,))
+    (point,) = points("client=mine", "repeat=0", directory=tmp_path)
     assert point.client.target == "my_loader.Mine"
     assert point.client.search_path == (str(tmp_path),)
-    assert (point.client.module, point.client.class_name) == ("my_loader", "Mine")
+    assert point.client.module == "my_loader"
 
 
 def test_a_path_of_a_client_goes_before_the_config_directories(tmp_path: Path) -> None:
     (tmp_path / "client").mkdir()
     (tmp_path / "client" / "mine.yaml").write_text("name: mine\n_target_: my_loader.Mine\npath: /elsewhere\n")
-    (point,) = points("client=mine", "repeat=0", directories=(tmp_path,))
+    (point,) = points("client=mine", "repeat=0", directory=tmp_path)
     assert point.client.search_path == ("/elsewhere",)
 
 
 def test_the_users_own_conf_comes_first(tmp_path: Path) -> None:
-    assert find_conf_directory("dataset", current=tmp_path) == CONF
+    assert find_conf_directory("dataset", current=tmp_path).samefile(CONF)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "dataset.yaml").write_text("")
     assert find_conf_directory("dataset", current=tmp_path) == tmp_path / "conf"
@@ -156,8 +184,8 @@ def test_a_client_may_be_given_in_line(tmp_path: Path) -> None:
 
 def test_the_sweeps_process_imports_neither_torch_nor_a_client() -> None:
     program = (
-        "import sys, bucketbench.sweep.entry, bucketbench.report.table; from bucketbench.scenarios import *; "
-        "[(swept(name), figures_of(name), table_of(name)) for name in SCENARIOS]; "
+        "import sys, bucketbench.sweep.sweep, bucketbench.report.table; from bucketbench.scenarios import *; "
+        "[find_scenario(name) for name in scenario_names()]; "
         "print(sorted({'torch', 'boto3', 'obstore', 's3torchconnector', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

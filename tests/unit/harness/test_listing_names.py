@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bucketbench.clients.protocol import Target
-from bucketbench.job import Component
+from bucketbench.job.description import Component
 from bucketbench.scenarios.listing.job import ListingJob
 from bucketbench.scenarios.listing.names import SHAPES, NamesSpec
 from bucketbench.scenarios.listing.tally import NamesTally
@@ -47,7 +47,7 @@ def test_sizes_go_through_all_up_to_the_largest() -> None:
 
 def test_a_job_survives_its_file() -> None:
     job = ListingJob(
-        scenario="listing", client=Component(name="mine", target="a.b:C", requires=("x",)),
+        client=Component(name="mine", target="a.b.C", requires=("x",)),
         target=Target(scheme="gs", bucket="b", prefix="p/"), min_measured_s=1.0, admin_url=None,
         names=NamesSpec(count=3, shape="hot", max_size_bytes=1), passes=None, warmup_prefix="w/",
     )  # fmt: skip

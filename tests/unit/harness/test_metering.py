@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import xxhash
 
+from bucketbench.ranks import Ranks
 from bucketbench.records import OperationKind
 from bucketbench.scenarios.dataset.delivery import ContentCheck
 from bucketbench.scenarios.dataset.job import LoaderSettings
@@ -69,7 +70,13 @@ def settings(**changes: Any) -> LoaderSettings:
 
 def load(inner: Any, *, model: Any = None, limit: int | None = None, **changes: Any) -> list[MeteredBatch]:
     loader = JobLoader(
-        inner, settings=settings(**changes), start_method="none", content=CHECK, model=model or Model(), seed=0
+        inner,
+        settings=settings(**changes),
+        start_method="none",
+        content=CHECK,
+        model=model or Model(),
+        seed=0,
+        ranks=Ranks(),
     )
     return list(loader.batches(epoch=0, limit=limit))
 

@@ -40,7 +40,6 @@ MISTAKES = {
     "client=[": ["client=[", "KEY=VALUE"],
     "client._target_=NoDot": ["client._target_=NoDot", "dotted path"],
     "client._target_=no_such_module.Loader": ["no_such_module", "client.path"],
-    "client._target_=bucketbench.clients.boto3.Nope": ["defines no Nope", "_target_"],
     "client.requires=[no_such_package]": ["no_such_package", "not installed", "pip install"],
     "+client.options.secret_key=abc": ["client.options.secret_key", "credential", "environment"],
     "target.endpoint=https://user:word@host": ["target.endpoint", "credential"],
@@ -88,8 +87,7 @@ def test_batches_beyond_the_memory_are_refused_with_the_figures(capsys: pytest.C
     [
         (["run", "nothing"], "the scenarios are: dataset, listing"),
         (["walk"], "the commands are: run"),
-        (["run", "dataset", "--config-dir", "/no/such/directory"], "is no directory"),
-        (["run"], "scenario"),
+        (["run", "dataset", "--config-dir", "/no/such/directory"], "not found"),
         (["run", "dataset", "--colour"], "--colour"),
     ],
 )

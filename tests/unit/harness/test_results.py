@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from composition import points_of_scenario
 
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ResultsError
-from bucketbench.job import Component
+from bucketbench.job.description import Component, Description
+from bucketbench.job.environment import measured_environment
 from bucketbench.results import RUN_RESULTS_FILE, read_job_results, write_json
-from bucketbench.results.job import job_results, read_outcome
-from bucketbench.results.run import RunResults
+from bucketbench.results.job import JobResult, job_result
+from bucketbench.results.record import RunRecord
 from bucketbench.scenarios.dataset.job import DatasetJob, LoaderSettings, LocalCopy
 from bucketbench.secrecy import redacted, scrub_files, secret_keys, secret_values
-from bucketbench.sweep.entry import Composer
-from bucketbench.sweep.environment import measured_environment
 from bucketbench.worker import reason_of
 
 
 @pytest.fixture(scope="module")
 def settings() -> JobSettings:
-    with Composer("dataset") as composer:
-        (point,) = composer.points(composer.interleaved(["client=boto3", "repeat=2", "+disambiguator=x"]))
+    (point,) = points_of_scenario("dataset", "client=boto3", "repeat=2", "+disambiguator=x")
     return point
 
 
@@ -36,39 +37,38 @@ def operation(**changes: object) -> str:
     return json.dumps({**fields, **changes})
 
 
-def results_of(directory: Path, settings: JobSettings, *, secrets: tuple[str, ...] = ()) -> dict[str, object]:
-    outcome = read_outcome(directory, otherwise="killed with token-12345678")
-    return job_results(
-        directory, settings=settings, outcome=outcome, started_at="2026-01-01T00:00:00+00:00", host={}, commit=None,
-        secrets=secrets,
+def results_of(directory: Path, settings: JobSettings, *, secrets: tuple[str, ...] = ()) -> JobResult:
+    return job_result(
+        directory, settings=settings, number=3, reason="killed with token-12345678", host={}, commit=None,
+        started_at="2026-01-01T00:00:00+00:00", objects_left=0, secrets=secrets,
     )  # fmt: skip
 
 
 def test_a_job_without_an_outcome_failed(tmp_path: Path, settings: JobSettings) -> None:
     results = results_of(tmp_path, settings, secrets=("token-12345678",))
-    assert (results["status"], results["reason"]) == ("failed", "killed with [secret]")
-    assert (results["client"], results["repeat"], results["disambiguator"]) == ("boto3", 2, "x")
+    assert (results.status, results.reason) == ("failed", "killed with [secret]")
+    assert (results.client, results.repeat, results.disambiguator, results.number) == ("boto3", 2, "x", 3)
+    assert pickle.loads(pickle.dumps(results)) == results, "a launcher brings it back from another process"
 
 
 def test_records_that_end_in_the_middle_of_a_line_are_read(tmp_path: Path, settings: JobSettings) -> None:
     whole = [operation(kind="epoch", samples=0, content_bytes=0), operation()]
     (tmp_path / "operations.jsonl").write_text("\n".join([*whole, operation()[:40]]))
-    figures = results_of(tmp_path, settings)["figures"]
-    assert isinstance(figures, dict)
-    assert figures["throughput_mibs"]["value"] == pytest.approx(1.0)
+    assert results_of(tmp_path, settings).figures["throughput_mibs"].value == pytest.approx(1.0)
 
 
 def test_damaged_records_fail_the_job_and_nothing_else(tmp_path: Path, settings: JobSettings) -> None:
     (tmp_path / "operations.jsonl").write_text(f"{operation()[:40]}\n{operation()}\n")
     results = results_of(tmp_path, settings)
-    assert results["status"] == "failed"
-    assert "raw records are damaged" in str(results["reason"])
+    assert results.status == "failed"
+    assert "raw records are damaged" in str(results.reason)
 
 
 def test_jobs_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for number in (10, 9, 1):
-        (tmp_path / str(number)).mkdir()
-        write_json(tmp_path / str(number) / "job_results.json", {"number": number})
+        folder = tmp_path / f"client=x,repeat={number}" / "deeper"  # hydra.sweep.subdir is the user's to choose
+        folder.mkdir(parents=True)
+        write_json(folder / "job_results.json", {"number": number})
     (tmp_path / "samples").mkdir()
     assert [job["number"] for job in read_job_results(tmp_path)] == [1, 9, 10]
 
@@ -89,24 +89,63 @@ def test_a_result_that_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_a_run_is_written_again_after_each_job(tmp_path: Path) -> None:
-    run = RunResults(
-        directory=tmp_path, scenario="dataset", command=("epochs=1",), jobs_planned=2, started_at="then", host={},
-        versions={}, commit=None,
-    )  # fmt: skip
-    assert run.write(ended=False)["ended_at"] is None
+    RunRecord(directory=tmp_path, scenario="dataset", command=("epochs=1",), jobs_planned=2).write()
+    run = RunRecord.read(tmp_path)
+    assert run is not None
+    assert run.write_results(ended=False)["ended_at"] is None
     (tmp_path / "0").mkdir()
     write_json(tmp_path / "0" / "job_results.json", {"client": "boto3"})
-    run.write(ended=True, interrupted=True)
+    replace(run, interrupted=True).write_results(ended=True)
     written = json.loads((tmp_path / RUN_RESULTS_FILE).read_text())
     assert written["jobs"] == [{"client": "boto3"}]
     assert written["interrupted"] is True
+    assert (written["started_at"], written["command"]) == (run.started_at, ["epochs=1"])
     assert written["ended_at"]
+
+
+def test_a_damaged_record_of_a_run_is_named(tmp_path: Path) -> None:
+    assert RunRecord.read(tmp_path) is None
+    (tmp_path / "run.json").write_text('{"scenario": "dataset"}')
+    with pytest.raises(ResultsError, match=r"run\.json cannot be read"):
+        RunRecord.read(tmp_path)
+
+
+def rank(directory: Path, number: int, *, status: str = "ok", reason: str | None = None, wall_s: float = 1.0) -> None:
+    folder = directory / "ranks" / str(number)
+    folder.mkdir(parents=True)
+    records = [operation(kind="epoch", samples=0, content_bytes=0, rank=number, ended_s=1.0 + wall_s),
+               operation(rank=number)]  # fmt: skip
+    (folder / "operations.jsonl").write_text("".join(f"{record}\n" for record in records))
+    usage = [
+        {"at_s": at_s, "cpu_s": cpu_s, "rss_bytes": 64 << 20, "processes": 1} for at_s, cpu_s in ((0.9, 1), (9, 3))
+    ]
+    (folder / "usage.jsonl").write_text("".join(f"{json.dumps(sample)}\n" for sample in usage))
+    outcome = {"status": status, "reason": reason, "verification": None, "server": None, "details": {}, "versions": {}}
+    (folder / "outcome.json").write_text(json.dumps(outcome))
+
+
+def test_the_slowest_of_the_ranks_decides_and_all_of_them_count(tmp_path: Path, settings: JobSettings) -> None:
+    rank(tmp_path, 0, wall_s=1.0)
+    rank(tmp_path, 1, wall_s=4.0)
+    result = results_of(tmp_path, settings)
+    assert result.ok, result.reason
+    assert result.figures["wall_s"].value == 4.0
+    assert result.figures["throughput_mibs"].value == 2 / 4
+    assert (result.figures["cpu_s"].value, result.figures["peak_rss_mib"].value) == (4.0, 128.0)
+
+
+def test_a_job_fails_with_any_of_its_ranks_which_is_named(tmp_path: Path, settings: JobSettings) -> None:
+    rank(tmp_path, 0)
+    rank(tmp_path, 1, status="failed", reason="OSError: lost")
+    result = results_of(tmp_path, settings)
+    assert (result.status, result.reason) == ("failed", "rank 1: OSError: lost")
+    (tmp_path / "ranks" / "1" / "outcome.json").unlink()
+    assert results_of(tmp_path, settings).reason == "killed with token-12345678"
 
 
 def test_a_job_survives_its_file(tmp_path: Path) -> None:
     job = DatasetJob(
-        scenario="dataset",
-        client=Component(name="mine", target="a.b:C", requires=("x",), search_path=("/p",), options={"n": [1, None]}),
+        client=Component(name="mine", target="a.b.C", requires=("x",), search_path=("/p",), options={"n": [1, None]}),
         model=Component(name="none", target="m.N"),
         target=Target(scheme="s3", bucket="b", prefix="p/"),
         samples_file="/s.jsonl",
@@ -117,9 +156,10 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
         epochs=None, min_measured_s=1.0, warmup_samples=0, seed=0, device="cpu", admin_url=None,
         local_copy=LocalCopy(directory="/d", spec={"num_samples": 3}),
     )  # fmt: skip
-    job.write(tmp_path)
-    assert DatasetJob.read(tmp_path) == job
-    assert (job.client.module, job.client.class_name) == ("a.b", "C")
+    Description.of(job, measurement="a.measure").write(tmp_path)
+    described = Description.read(tmp_path)
+    assert DatasetJob.from_json(described.job) == job
+    assert (described.measurement, described.requires) == ("a.measure", ("torch", "x"))
 
 
 def test_secrets_are_found_by_the_names_of_variables() -> None:

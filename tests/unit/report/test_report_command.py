@@ -270,11 +270,14 @@ def test_an_incomplete_run_says_so(tmp_path: Path, changes: dict[str, Any], note
         (b"[" * 100_000, "is damaged, it is not whole JSON"),
         (b"[]", "expected an object, got list"),
         (b"{}", "schema_version is None"),
-        (b'{"schema_version": 2}', "has schema version 2, and this bucketbench reads up to 1: update it"),
+        (b'{"schema_version": 3}', "has schema version 3, and this bucketbench reads up to 2: update it"),
         (b'{"schema_version": 1}', "jobs is missing"),
         (b'{"schema_version": 1, "jobs": []}', "has no job"),
         (b'{"schema_version": 1, "jobs": {}}', "jobs is of type dict, expected list"),
-        (b'{"schema_version": 1, "jobs": [3], "scenario": "dataset"}', "job 0 is damaged: expected an object, got int"),
+        (
+            b'{"schema_version": 1, "jobs": [3], "scenario": "dataset"}',
+            "job 0 is damaged: Expected `object`",
+        ),
     ],
 )
 def test_a_damaged_file_is_named(
@@ -290,14 +293,17 @@ def test_a_damaged_file_is_named(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"status": "fine"}, "status is 'fine', expected ok or failed"),
-        ({"client": None}, "client is missing"),
-        ({"repeat": "0"}, "repeat is of type str, expected int"),
+        ({"status": "fine"}, "Invalid enum value 'fine' - at `$.status`"),
+        ({"client": None}, "Expected `str`, got `null` - at `$.client`"),
+        ({"repeat": "0"}, "Expected `int`, got `str` - at `$.repeat`"),
         ({"config": {"client": {"role": "judge"}}}, "role is 'judge', expected contestant or reference or ceiling"),
-        ({"figures": {"cpu_s": 3}}, "figure cpu_s is damaged: expected an object"),
-        ({"figures": {"cpu_s": {"unit": "s", "value": "3"}}}, "expected a finite number or null"),
-        ({"figures": {"cpu_s": {"unit": "s", "value": float("nan")}}}, "expected a finite number or null"),
-        ({"figures": {"cpu_s": {"unit": "s", "value": 10**400}}}, "expected a finite number or null"),
+        ({"figures": {"cpu_s": 3}}, "Expected `object`, got `int` - at `$.figures[...]`"),
+        (
+            {"figures": {"cpu_s": {"unit": "s", "value": "3"}}},
+            "Expected `float | null`, got `str`",
+        ),
+        ({"figures": {"cpu_s": {"unit": "s", "value": float("nan")}}}, "a figure's value is a finite number, got nan"),
+        ({"figures": {"cpu_s": {"unit": "s", "value": 10**400}}}, "Number out of range - at `$.figures[...].value`"),
         ({"figures": {"cpu_s": {"unit": "s"}}}, "either a value or a reason"),
         ({"repeat": 1}, "repeat 1 of client 'fast' is there more than once"),
     ],

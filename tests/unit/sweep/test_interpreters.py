@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bucketbench.errors import PreflightError
-from bucketbench.job import Component
-from bucketbench.sweep.interpreters import made_interpreter, search_path_of
+from bucketbench.job.description import Component
+from bucketbench.job.interpreters import made_interpreter, search_path_of
 from bucketbench.sweep.preflight import check_component
 
 

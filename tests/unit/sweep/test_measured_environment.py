@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from bucketbench.sweep.environment import TESTBED_REGION, measured_environment
+from bucketbench.job.environment import TESTBED_REGION, measured_environment
 
 MINE = {
     "AWS_SECRET_ACCESS_KEY": "mine",

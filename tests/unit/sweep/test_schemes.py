@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from composition import points_of_scenario
 
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import PreflightError
-from bucketbench.sweep.entry import Composer
 from bucketbench.sweep.schemes import check_scheme
 
 
-def points(*overrides: str, directory: Path | None = None, scenario: str = "dataset") -> list[JobSettings]:
-    with Composer(scenario, config_directories=[directory] if directory else []) as composer:
-        return composer.points(composer.interleaved(["repeat=0", *overrides]))
+def points(*overrides: str, directory: Path | None = None) -> list[JobSettings]:
+    return points_of_scenario("dataset", "repeat=0", *overrides, directory=directory)
 
 
 @pytest.mark.parametrize(

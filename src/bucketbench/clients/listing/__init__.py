@@ -1,1 +1,1 @@
-"""Clients of the listing scenario, one file each; ``conf/listing_client/*.yaml`` name them."""
+"""Clients of the listing scenario, one file each; ``conf/listing/client/*.yaml`` name them."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from bucketbench.ranks import Ranks
 from bucketbench.scenarios.verification import NOTES_KEPT, VerificationCounts
 
 __all__ = ["ContentCheck", "DeliveryLedger", "size_bytes_of"]
@@ -72,12 +73,13 @@ class ContentCheck:
 
 
 class DeliveryLedger:
-    """Counts, in the main process, how often each sample was delivered in each measured epoch."""
+    """Counts, in the main process, how often all ranks together delivered each sample in each measured epoch."""
 
-    def __init__(self, samples: int) -> None:
+    def __init__(self, samples: int, *, ranks: Ranks | None = None) -> None:
         self._samples = samples
+        self._ranks = ranks or Ranks()
         self._delivered = np.zeros(samples, dtype=np.int64)
-        self._known_wrong_this_epoch = 0
+        self._known_wrong_this_epoch = np.zeros(1, dtype=np.int64)
         self._checked = self._mismatched = self._missing = self._duplicated = self._errors = 0
         self._notes: list[str] = []
 
@@ -106,21 +108,24 @@ class DeliveryLedger:
 
     def close_epoch(self) -> None:
         """Count what is missing and what came twice in the epoch that has just ended, and begin another."""
-        absent = int(np.count_nonzero(self._delivered == 0))
+        delivered = self._ranks.sum(self._delivered)
+        absent = int(np.count_nonzero(delivered == 0))
         # A mismatched or failed sample did not go missing: it is counted where it is known to be wrong.
-        self._missing += max(absent - self._known_wrong_this_epoch, 0)
-        self._duplicated += int(np.sum(np.maximum(self._delivered - 1, 0)))
-        self._known_wrong_this_epoch = 0
+        self._missing += max(absent - int(self._ranks.sum(self._known_wrong_this_epoch)[0]), 0)
+        self._duplicated += int(np.sum(np.maximum(delivered - 1, 0)))
+        self._known_wrong_this_epoch[:] = 0
         self._delivered[:] = 0
 
     def counts(self) -> VerificationCounts:
-        """The counts of all closed epochs."""
+        """The counts of all closed epochs. The notes are this rank's own."""
+        own = np.array([self._checked, self._mismatched, self._errors], dtype=np.int64)
+        checked, mismatched, errors = map(int, self._ranks.sum(own))
         return VerificationCounts(
-            checked=self._checked,
-            mismatched=self._mismatched,
+            checked=checked,
+            mismatched=mismatched,
             missing=self._missing,
             duplicated=self._duplicated,
-            errors=self._errors,
+            errors=errors,
             notes=tuple(self._notes),
         )
 

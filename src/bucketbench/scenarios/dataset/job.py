@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from bucketbench.clients.protocol import Target
-from bucketbench.job import Component, Job, component
+from bucketbench.job.description import Component, Job, component
 
 __all__ = ["DatasetJob", "LoaderSettings", "LocalCopy"]
 

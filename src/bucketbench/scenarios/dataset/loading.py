@@ -10,6 +10,7 @@ from typing import Any, Final
 from torch.utils.data import DataLoader, IterableDataset
 
 from bucketbench.models.protocol import Model
+from bucketbench.ranks import Ranks
 from bucketbench.scenarios.dataset.delivery import ContentCheck
 from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.dataset.metering import (
@@ -54,10 +55,15 @@ def _do_nothing() -> None:
 class EpochOrder:
     """Batches of indices of a map data set: in order, or shuffled by a seed, differently each epoch.
 
+    Where there are several ranks, each takes every so many-th batch, from its own number on.
+
     It runs in the main process, so that ``begin`` takes effect on the next iteration of persistent workers too.
     """
 
-    def __init__(self, *, samples: int, batch_size: int, workers: int, shuffle: bool, seed: int) -> None:
+    def __init__(
+        self, *, samples: int, batch_size: int, workers: int, shuffle: bool, seed: int, ranks: Ranks | None = None
+    ) -> None:
+        self._ranks = ranks or Ranks()
         self._samples = samples
         self._batch_size = batch_size
         self._workers = max(workers, 1)
@@ -80,12 +86,13 @@ class EpochOrder:
         if self._limit is not None:
             order = order[: self._limit]
             # A short pass is for all workers: without this the first batch, to the first worker, might be all of it.
-            size = max(min(size, -(-len(order) // self._workers)), 1)
-        for start in range(0, len(order), size):
+            size = max(min(size, -(-len(order) // (self._workers * self._ranks.world_size))), 1)
+        for start in range(self._ranks.rank * size, len(order), self._ranks.world_size * size):
             yield order[start : start + size]
 
     def __len__(self) -> int:
-        return -(-self._samples // self._batch_size)
+        batches = -(-self._samples // self._batch_size)
+        return len(range(self._ranks.rank, batches, self._ranks.world_size))
 
 
 class _LocalLimit:
@@ -111,6 +118,7 @@ class JobLoader:
         content: ContentCheck,
         model: Model,
         seed: int,
+        ranks: Ranks,
         batch_sampler: Callable[[EpochOrder], Any] | None = None,
     ) -> None:
         """Load ``inner``, a map data set (``__getitem__`` and ``__len__``) or an iterable one.
@@ -148,6 +156,7 @@ class JobLoader:
                 workers=settings.num_workers,
                 shuffle=settings.shuffle,
                 seed=seed,
+                ranks=ranks,
             )
             order = {"batch_sampler": batch_sampler(self._order) if batch_sampler else self._order}
         self._loader: DataLoader[Any] = DataLoader(dataset, collate_fn=as_delivered, **order, **workers)

@@ -12,19 +12,23 @@ What is timed:
 - *decode*, *wait*, *step*: the batch made into tensors in the worker; the loop waiting; the loop's own work.
 
 Every sample of the measured epochs is compared with the manifest.
+
+Where there are several ranks, each has a share of the samples: batch by batch in turn for a map data set, as the client
+deals them out for an iterable one. An epoch begins when all ranks are ready, and ends with the slowest.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any
 
 import torch
 
 from bucketbench.components import build
 from bucketbench.models.protocol import Model
+from bucketbench.ranks import Ranks
 from bucketbench.records import Operation, OperationKind, Phase
 from bucketbench.scenarios.dataset.delivery import ContentCheck, DeliveryLedger
 from bucketbench.scenarios.dataset.job import DatasetJob
@@ -35,20 +39,18 @@ from bucketbench.scenarios.dataset.schema import MAX_EPOCHS
 from bucketbench.scenarios.recording import Measurement, Recorder
 from bucketbench.scenarios.server import ServerDifference
 
-__all__ = ["JOB", "run"]
-
-JOB: Final = DatasetJob
-"""What the measured process is told."""
+__all__ = ["measure"]
 
 _WARMUP_EPOCH = -1
 
 
-def run(job: DatasetJob, recorder: Recorder) -> Measurement:
+def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Measurement:
     """Warm up, measure and check one client, in this process and the workers it starts.
 
     Args:
-        job: what to do.
+        fields: those of a :class:`DatasetJob`.
         recorder: takes the raw records.
+        ranks: which of the job's ranks this is.
 
     Returns:
         What was found, with the start method of the workers (``none`` without), the data set's style and the device in
@@ -57,6 +59,7 @@ def run(job: DatasetJob, recorder: Recorder) -> Measurement:
     Raises:
         Exception: whatever the client or the model raises outside a fetch or a decoding.
     """
+    job = DatasetJob.from_json(fields)
     content = ContentCheck.from_file(Path(job.samples_file))
     # Two of them: the workers' own is never prepared, so that it can be sent to them at any time.
     model, workers_model = build(job.model), build(job.model)
@@ -77,18 +80,18 @@ def run(job: DatasetJob, recorder: Recorder) -> Measurement:
         content=content,
         model=workers_model,
         seed=job.seed,
+        ranks=ranks,
         batch_sampler=getattr(client, "batch_sampler", None),
     )
     indexed_s = time.monotonic()
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(automatic if job.device == "auto" else job.device)
-    passes = _Passes(
-        job=job, loader=loader, model=model, device=device, recorder=recorder, ledger=DeliveryLedger(len(content))
-    )
+    ledger = DeliveryLedger(len(content), ranks=ranks)
+    passes = _Passes(job=job, loader=loader, model=model, device=device, recorder=recorder, ledger=ledger, ranks=ranks)
     # The client's construction and its data set count together; making a local copy between the two does not.
     passes.record(OperationKind.INDEX, index_started_s - built_s, indexed_s)
     passes.warm_up()
-    with ServerDifference(job.admin_url, ca_bundle=job.target.ca_bundle) as server:
+    with ServerDifference(job.admin_url if ranks.is_first else None, ca_bundle=job.target.ca_bundle) as server:
         passes.measure_all()
     return Measurement(
         verification=passes.ledger.counts(),
@@ -130,8 +133,10 @@ class _Passes:
         device: torch.device,
         recorder: Recorder,
         ledger: DeliveryLedger,
+        ranks: Ranks,
     ) -> None:
         self._job = job
+        self._ranks = ranks
         self._loader = loader
         self._model = model
         self._device = device
@@ -170,7 +175,7 @@ class _Passes:
         epochs = self._job.epochs
         measured_s = 0.0
         for epoch in range(MAX_EPOCHS if epochs is None else epochs):
-            measured_s += self._measure(epoch)
+            measured_s += self._ranks.greatest(self._measure(epoch))
             if epochs is None and measured_s >= self._job.min_measured_s:
                 return
 
@@ -180,6 +185,7 @@ class _Passes:
         self._epoch = epoch
         stage = f"epoch {epoch + 1}" + ("" if self._job.epochs is None else f" of {self._job.epochs}")
         samples = 0
+        self._ranks.wait_for_all()
         # Right outside the epoch on both sides: the sampling itself is no part of it.
         self._recorder.mark_edge()
         started_s = time.monotonic()

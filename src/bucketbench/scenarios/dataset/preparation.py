@@ -1,8 +1,9 @@
-"""Makes the data sets of a sweep of the dataset scenario, and describes its jobs to the measured processes."""
+"""Makes the data sets of a run of the dataset scenario, and describes its jobs to the measured processes."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
+import xxhash
 
 from bucketbench.clients.protocol import Target
 from bucketbench.datagen import DatasetSpec, Manifest, ProgressReport, ensure_dataset, progress_on, read_manifest
@@ -17,7 +19,7 @@ from bucketbench.errors import PreflightError, UsageError
 from bucketbench.scenarios.dataset.job import DatasetJob, LocalCopy
 from bucketbench.scenarios.dataset.settings import DatasetSettings
 from bucketbench.scenarios.dataset.warming import WARMED_MEMORY_SHARE, warm
-from bucketbench.scenarios.preparation import Grounds, write_options
+from bucketbench.scenarios.scenario import Places, write_options
 from bucketbench.streams import abandon
 
 __all__ = ["DatasetPreparation"]
@@ -27,28 +29,27 @@ _DESCRIBED: Final = ("num_samples", "sample_size_bytes", "size_distribution", "i
 
 
 class DatasetPreparation:
-    """Each data set is made, or found, once a sweep.
+    """Each data set is made, or found, once a run.
 
     Args:
-        directory: the sweep's own; the lists of samples go below it.
-        grounds: what the jobs run on.
+        directory: the run's own; the lists of samples go below it.
+        places: where the objects lie.
     """
 
-    def __init__(self, directory: Path, grounds: Grounds, /) -> None:
+    def __init__(self, directory: Path, places: Places, /) -> None:
         self._directory = directory
-        self._grounds = grounds
-        self._manifests: dict[tuple[Any, ...], Manifest] = {}
+        self._places = places
 
     def prepare(self, settings: DatasetSettings) -> None:
-        """Make or find the job's data set."""
-        key = self._key(settings)
-        if key in self._manifests:
-            self._grounds.testbed(settings)
+        """Make or find the job's data set, and write the list of its samples."""
+        listed = self._listed(settings)
+        if listed.is_file():
+            self._places.testbed(settings)
             return
         cache = settings.cache_directory
         cache.mkdir(parents=True, exist_ok=True)
-        target = self._grounds.maker_target(settings)
-        manifest = self._manifests[key] = _manifest(settings, target, write_options(settings, target))
+        target = self._places.maker_target(settings)
+        manifest = _manifest(settings, target, write_options(settings, target))
         total_bytes = sum(entry.size_bytes for entry in manifest.entries)
         if settings.uses_testbed and total_bytes <= WARMED_MEMORY_SHARE * psutil.virtual_memory().total:
             warm(target, (entry.key for entry in manifest.entries))
@@ -56,23 +57,20 @@ class DatasetPreparation:
         if settings.uses_testbed and not mark.exists():
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
+        _write_whole(listed.with_suffix(".spec.json"), json.dumps(manifest.spec.to_json()))
+        lines = (f"{json.dumps(entry.to_json(), ensure_ascii=False)}\n" for entry in manifest.entries)
+        _write_whole(listed, "".join(lines))
 
     def job(self, settings: DatasetSettings) -> DatasetJob:
-        """The job, with its list of samples written."""
-        manifest = self._manifests[self._key(settings)]
-        samples_file = self._directory / "samples" / f"{settings.prefix.strip('/').replace('/', '+')}.jsonl"
-        if not samples_file.exists():
-            samples_file.parent.mkdir(exist_ok=True)
-            lines = (f"{json.dumps(entry.to_json(), ensure_ascii=False)}\n" for entry in manifest.entries)
-            samples_file.write_text("".join(lines), encoding="utf-8")
-        testbed = self._grounds.testbed(settings)
+        """The job, by the list of its samples."""
+        listed = self._listed(settings)
+        testbed = self._places.testbed(settings)
         config = settings.config
         return DatasetJob(
-            scenario=settings.scenario,
             client=settings.client,
             model=settings.model,
-            target=self._grounds.target(settings),
-            samples_file=str(samples_file.absolute()),
+            target=self._places.target(settings),
+            samples_file=str(listed.absolute()),
             loader=settings.loader,
             epochs=None if config["epochs"] == "auto" else config["epochs"],
             min_measured_s=config["min_measured_s"],
@@ -82,15 +80,24 @@ class DatasetPreparation:
             admin_url=None if testbed is None else testbed.admin,
             local_copy=LocalCopy(
                 directory=str(settings.cache_directory / "local" / settings.prefix.strip("/")),
-                spec=manifest.spec.to_json(),
+                spec=json.loads(listed.with_suffix(".spec.json").read_text(encoding="utf-8")),
             ),
         )
 
-    @staticmethod
-    def _key(settings: DatasetSettings) -> tuple[Any, ...]:
+    def _listed(self, settings: DatasetSettings) -> Path:
+        """The file that lists the samples of the job's data set, one for each place where a data set is kept."""
         target = settings.config["target"]
-        names = ("name", "endpoint", "bucket", "tls")  # A testbed with TLS is another one, of other objects.
-        return (*(target[name] for name in names), settings.prefix, settings.cache_directory)
+        place = (target["name"], target["endpoint"], target["bucket"], target["tls"], str(settings.cache_directory))
+        digest = xxhash.xxh3_64_hexdigest(json.dumps(place).encode())
+        return self._directory / "samples" / f"{settings.prefix.strip('/').replace('/', '+')}.{digest}.jsonl"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that is there whole or not at all."""
+    path.parent.mkdir(exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
 
 
 def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, Any]) -> Manifest:

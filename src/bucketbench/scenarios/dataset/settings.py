@@ -10,7 +10,7 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.configuration.values import Rule
 from bucketbench.datagen import DatagenError, DatasetSpec
 from bucketbench.errors import ConfigurationError, PreflightError
-from bucketbench.job import Component
+from bucketbench.job.description import Component
 from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.dataset.schema import RULES, DatasetConfig
 from bucketbench.units import format_bytes, parse_count, parse_resolution, parse_size

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from bucketbench.clients.protocol import Target
-from bucketbench.job import Job, component
+from bucketbench.job.description import Job, component
 from bucketbench.scenarios.listing.names import NamesSpec
 
 __all__ = ["ListingJob"]

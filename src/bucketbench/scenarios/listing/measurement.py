@@ -13,6 +13,7 @@ is loaded. torch is loaded before that, also for clients that do without: what l
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -20,6 +21,7 @@ from typing import Any, Final
 import torch
 
 from bucketbench.components import build
+from bucketbench.ranks import Ranks
 from bucketbench.records import Operation, OperationKind, Phase
 from bucketbench.scenarios.listing.job import ListingJob
 from bucketbench.scenarios.listing.schema import MAX_PASSES
@@ -27,22 +29,20 @@ from bucketbench.scenarios.listing.tally import NamesTally
 from bucketbench.scenarios.recording import Measurement, Recorder
 from bucketbench.scenarios.server import ServerDifference
 
-__all__ = ["JOB", "run"]
-
-JOB: Final = ListingJob
-"""What the measured process is told."""
+__all__ = ["measure"]
 
 _MAIN_PROCESS: Final = -1
 _WARMUP: Final = -1
 _TAKEN_TOGETHER: Final = 2_000  # names between two words of progress; a page has 1,000 to 5,000
 
 
-def run(job: ListingJob, recorder: Recorder) -> Measurement:
+def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Measurement:
     """Warm up, measure and check one client, in this process.
 
     Args:
-        job: what to do.
+        fields: those of a :class:`ListingJob`.
         recorder: takes the raw records.
+        ranks: the one rank, since a listing is one process's work.
 
     Returns:
         What was found. The records are in the recorder, flushed.
@@ -50,6 +50,8 @@ def run(job: ListingJob, recorder: Recorder) -> Measurement:
     Raises:
         Exception: whatever the client raises.
     """
+    del ranks
+    job = ListingJob.from_json(fields)
     started_s = time.monotonic()
     client = build(job.client)
     recorder.add([_operation(OperationKind.INDEX, _WARMUP, started_s, time.monotonic())])

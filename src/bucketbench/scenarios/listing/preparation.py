@@ -1,16 +1,19 @@
-"""Puts the objects there that a sweep of the listing scenario lists, and describes its jobs to measured processes."""
+"""Puts the objects there that a run of the listing scenario lists, and describes its jobs to measured processes."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
+
+import xxhash
 
 from bucketbench.datagen.named_objects import ensure_objects, is_empty
 from bucketbench.errors import PreflightError
 from bucketbench.scenarios.listing.job import ListingJob
 from bucketbench.scenarios.listing.names import NamesSpec
 from bucketbench.scenarios.listing.settings import ListingSettings
-from bucketbench.scenarios.preparation import Grounds, write_options
+from bucketbench.scenarios.scenario import Places, write_options
 
 __all__ = ["ListingPreparation"]
 
@@ -21,38 +24,38 @@ class ListingPreparation:
     """The testbed is given the names by its admin route; a real bucket has them, or has them written when asked.
 
     Args:
-        directory: the sweep's own.
-        grounds: what the jobs run on.
+        directory: the run's own; what was put there is noted below it.
+        places: where the objects lie.
     """
 
-    def __init__(self, directory: Path, grounds: Grounds, /) -> None:
-        del directory
-        self._grounds = grounds
-        self._made: set[tuple[str, str, str]] = set()
+    def __init__(self, directory: Path, places: Places, /) -> None:
+        self._directory = directory
+        self._places = places
 
     def prepare(self, settings: ListingSettings) -> None:
         """Put the job's objects there, or make sure that there are some."""
-        target, testbed = self._grounds.target(settings), self._grounds.testbed(settings)
+        target, testbed = self._places.target(settings), self._places.testbed(settings)
         wanted = {settings.prefix: settings.names}
         if settings.warmup_prefix is not None:
             wanted[settings.warmup_prefix] = _WARMUP_NAMES
         for prefix, names in wanted.items():
-            key = (str(target.endpoint), target.bucket, prefix)
-            if key in self._made:
+            place = xxhash.xxh3_64_hexdigest(json.dumps((target.endpoint, target.bucket, prefix)).encode())
+            made = self._directory / "names" / place
+            if made.exists():
                 continue
-            self._made.add(key)
             if testbed is None:
                 self._find(settings, prefix, names)
             else:
                 testbed.put_objects(target.bucket, names.objects(prefix))
+            made.parent.mkdir(exist_ok=True)
+            made.touch()
 
     def job(self, settings: ListingSettings) -> ListingJob:
         """The job."""
-        testbed = self._grounds.testbed(settings)
+        testbed = self._places.testbed(settings)
         return ListingJob(
-            scenario=settings.scenario,
             client=settings.client,
-            target=self._grounds.target(settings),
+            target=self._places.target(settings),
             min_measured_s=settings.config["min_measured_s"],
             admin_url=None if testbed is None else testbed.admin,
             names=settings.names,
@@ -61,7 +64,7 @@ class ListingPreparation:
         )
 
     def _find(self, settings: ListingSettings, prefix: str, names: NamesSpec) -> None:
-        target = self._grounds.target(settings)
+        target = self._places.target(settings)
         uri = f"{target.scheme}://{target.bucket}/{prefix}"
         options = write_options(settings, target)
         if settings.config["names"]["generate"]:

@@ -71,6 +71,8 @@ class ListingSettings(JobSettings):
     def check_fits(self, *, memory_bytes: int, free_disk_bytes: int) -> None:
         """Raise where the names exceed the memory; nothing of them is kept on the disk."""
         del free_disk_bytes
+        if self.config["ranks"] != 1:
+            raise PreflightError(f"ranks={self.config['ranks']}: a listing is one process's work, leave ranks at 1")
         names_bytes = self.names.count * _NAME_BYTES
         if names_bytes > memory_bytes * _MEMORY_SHARE:
             raise PreflightError(

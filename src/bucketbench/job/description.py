@@ -1,13 +1,13 @@
 """One job as the measured process receives it: ``job.json``, and the names of the files in a job's directory.
 
-The sweep's process writes the description, a fresh interpreter reads it (:mod:`bucketbench.worker`), and both share
-nothing else. It holds no credential: those reach the measured process by its environment alone.
+``run_job`` writes the description, a fresh interpreter reads it (:mod:`bucketbench.worker`), and both share nothing
+else. It holds no credential: those reach the measured process by its environment alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,9 +22,11 @@ __all__ = [
     "PROGRESS_FILE",
     "USAGE_FILE",
     "Component",
+    "Description",
     "Job",
     "component",
-    "read_description",
+    "rank_directories",
+    "rank_directory",
 ]
 
 JOB_FILE: Final = "job.json"
@@ -33,6 +35,8 @@ OPERATIONS_FILE: Final = "operations.jsonl"
 USAGE_FILE: Final = "usage.jsonl"
 OUTCOME_FILE: Final = "outcome.json"
 PROGRESS_FILE: Final = "progress.json"
+
+_RANKS: Final = "ranks"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,16 +60,7 @@ class Component:
     @property
     def module(self) -> str:
         """The dotted name of the class's module."""
-        return self._parts()[0]
-
-    @property
-    def class_name(self) -> str:
-        """The name of the class within its module."""
-        return self._parts()[1]
-
-    def _parts(self) -> tuple[str, str]:
-        module, _, name = self.target.replace(":", ".").rpartition(".")
-        return module, name
+        return self.target.rpartition(".")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,14 +68,12 @@ class Job:
     """What the measured process needs to know whatever the scenario; each scenario adds its own.
 
     Args:
-        scenario: name of the scenario, a package of :mod:`bucketbench.scenarios`.
         client: the client under comparison.
         target: where the data lie.
         min_measured_s: seconds to measure for, where nothing says how often.
         admin_url: the testbed's admin route, None for a real service.
     """
 
-    scenario: str
     client: Component
     target: Target
     min_measured_s: float
@@ -91,25 +84,53 @@ class Job:
         """Import names of the packages whose versions go into the results."""
         return self.client.requires
 
-    def write(self, directory: Path) -> None:
-        """Write ``job.json`` into a job's directory."""
-        (directory / JOB_FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-
-    @classmethod
-    def read(cls, directory: Path) -> Self:
-        """The job of which ``write`` left the description in ``directory``."""
-        return cls.from_json(read_description(directory))
-
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The job with the given fields, nested values as plain mappings."""
         return cls(**{**fields, "client": component(fields["client"]), "target": Target(**fields["target"])})
 
 
-def read_description(directory: Path) -> dict[str, Any]:
-    """The fields of a job of any scenario, as ``job.json`` has them."""
-    fields: dict[str, Any] = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
-    return fields
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Description:
+    """The content of ``job.json``.
+
+    Args:
+        measurement: dotted path of the function that measures.
+        search_path: directories on ``sys.path`` to find it, after the others.
+        requires: import names of the packages whose versions go into the results.
+        job: the fields of the scenario's own kind of :class:`Job`.
+    """
+
+    measurement: str
+    search_path: tuple[str, ...]
+    requires: tuple[str, ...]
+    job: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, job: Job, *, measurement: str, search_path: Sequence[str] = ()) -> Self:
+        """The description of a job."""
+        return cls(measurement=measurement, search_path=tuple(search_path), requires=job.requires, job=asdict(job))
+
+    def write(self, directory: Path) -> None:
+        """Write ``job.json`` into a job's directory."""
+        (directory / JOB_FILE).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """What ``write`` left in a job's directory."""
+        fields = json.loads((directory / JOB_FILE).read_text(encoding="utf-8"))
+        return cls(**{**fields, **{name: tuple(fields[name]) for name in ("search_path", "requires")}})
+
+
+def rank_directory(directory: Path, *, rank: int, world_size: int) -> Path:
+    """Where a rank leaves its records and its outcome: the job's own directory where it is the only one."""
+    return directory if world_size == 1 else directory / _RANKS / str(rank)
+
+
+def rank_directories(directory: Path) -> list[Path]:
+    """The directories of a job's ranks, that of rank 0 first, as far as the ranks have made them."""
+    found = [path for path in (directory / _RANKS).glob("*") if path.name.isdecimal()]
+    return sorted(found, key=lambda path: int(path.name)) or [directory]
 
 
 def component(fields: Mapping[str, Any]) -> Component:

@@ -1,4 +1,4 @@
-"""Runs the measured process of a job: a fresh interpreter, a time limit, and nothing left behind."""
+"""Runs the measured process of a job, or its ranks: fresh interpreters, a time limit, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import psutil
 
-from bucketbench.job import LOG_FILE, PROGRESS_FILE
+from bucketbench.job.description import LOG_FILE, PROGRESS_FILE, rank_directories
 
 __all__ = ["ProcessEnd", "run_measured_process"]
 
@@ -60,6 +60,7 @@ class ProcessEnd:
 def run_measured_process(
     directory: Path,
     *,
+    ranks: int,
     python: Path,
     environment: Mapping[str, str],
     time_limit_s: float,
@@ -72,6 +73,7 @@ def run_measured_process(
 
     Args:
         directory: with ``job.json``.
+        ranks: how many processes there are; torchrun starts them where it is more than one.
         python: the interpreter, which has bucketbench and the client's packages.
         environment: all of the process's environment.
         time_limit_s: seconds after which it is killed.
@@ -83,7 +85,7 @@ def run_measured_process(
     started_s = time.monotonic()
     with (directory / LOG_FILE).open("ab") as log:
         process = subprocess.Popen(
-            [str(python), "-m", "bucketbench.worker", "--end-with-parent", str(directory)],
+            [*_launch(python, ranks), "--end-with-parent", str(directory)],
             stdin=subprocess.PIPE,  # held open, never written to: its end tells the process that we are gone
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -108,9 +110,17 @@ def run_measured_process(
     return ProcessEnd(returncode=process.returncode, timed_out=timed_out, wall_s=time.monotonic() - started_s)
 
 
+def _launch(python: Path, ranks: int) -> list[str]:
+    if ranks == 1:
+        return [str(python), "-m", "bucketbench.worker"]
+    # A rendezvous of its own on a free port: two jobs at once do not meet.
+    torchrun = [str(python), "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    return [*torchrun, "--module", "bucketbench.worker"]
+
+
 def _show_progress(directory: Path, on_progress: Callable[[dict[str, Any]], None]) -> None:
     try:
-        word = json.loads((directory / PROGRESS_FILE).read_bytes())
+        word = json.loads((rank_directories(directory)[0] / PROGRESS_FILE).read_bytes())
     except (OSError, ValueError):
         return  # not there yet
     on_progress(word)

@@ -1,8 +1,10 @@
-"""What the jobs of a sweep run on: the testbeds that it starts, and where the objects of each job lie."""
+"""What jobs run on: the testbeds that are started for them, and where the objects of each job lie."""
 
 from __future__ import annotations
 
 import os
+import platform
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import count
@@ -10,25 +12,34 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
+
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
-from bucketbench.sweep.environment import TESTBED_REGION, ask_loopback_directly
+from bucketbench.job.environment import TESTBED_REGION, ask_loopback_directly
 from buckettestbed.launch import DirectoryInUseError, RunningTestbed, launch_testbed
 
-__all__ = ["SweepGrounds"]
+__all__ = ["Testbeds"]
+
+_Key = tuple[bool, str, str]  # whether TLS is spoken, where objects are kept, the bucket
 
 
-class SweepGrounds:
-    """Starts testbeds as jobs need them, one for HTTP and one for TLS; they end with the block.
+class Testbeds:
+    """Finds the testbeds that run for a sweep, or starts them as jobs need them; its own end with the block.
+
+    A testbed listens on the loopback address, so that a job on another machine starts one of its own.
 
     Args:
         keeps_objects: whether they keep their objects in ``cache_dir``, so that the next sweep finds them.
+        running: what ``running`` of another process told.
     """
 
-    def __init__(self, *, keeps_objects: bool) -> None:
+    __test__ = False  # its name is not that of a test class
+
+    def __init__(self, *, keeps_objects: bool, running: Iterable[Mapping[str, Any]] = ()) -> None:
         self._keeps_objects = keeps_objects
         self._stack = ExitStack()
-        self._testbeds: dict[tuple[bool, Path, str], RunningTestbed] = {}
+        self._testbeds: dict[_Key, RunningTestbed] = dict(_found_here(running))
 
     def __enter__(self) -> Self:
         return self
@@ -37,6 +48,21 @@ class SweepGrounds:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def running(self) -> list[dict[str, Any]]:
+        """The testbeds as plain JSON values, for other processes of this machine."""
+        return [
+            {
+                "key": list(key),
+                "node": platform.node(),
+                "pid": testbed.pid,
+                "s3_endpoint": testbed.s3_endpoint,
+                "gcs_endpoint": testbed.gcs_endpoint,
+                "admin": testbed.admin,
+                "ca_certificate": None if testbed.ca_certificate is None else str(testbed.ca_certificate),
+            }
+            for key, testbed in self._testbeds.items()
+        ]
 
     def target(self, settings: JobSettings) -> Target:
         """Where the job's objects lie; starts the testbed that serves them where it does not run yet."""
@@ -78,7 +104,7 @@ class SweepGrounds:
         if not settings.uses_testbed:
             return None
         fields = settings.config["target"]
-        key = (bool(fields["tls"]), settings.cache_directory, str(fields["bucket"]))
+        key = (bool(fields["tls"]), str(settings.cache_directory), str(fields["bucket"]))
         if key not in self._testbeds:
             ask_loopback_directly(os.environ)
             self._testbeds[key] = self._launch(settings, buckets=[fields["bucket"]], tls=fields["tls"])
@@ -93,3 +119,20 @@ class SweepGrounds:
             with suppress(DirectoryInUseError):
                 return self._stack.enter_context(launch_testbed(directory=directory, **options))
         raise AssertionError("numbers have no end")
+
+
+def _found_here(running: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Key, RunningTestbed]]:
+    for fields in running:
+        if fields["node"] == platform.node() and psutil.pid_exists(fields["pid"]):
+            tls, directory, bucket = fields["key"]
+            ca_certificate = fields["ca_certificate"]
+            yield (
+                (tls, directory, bucket),
+                RunningTestbed(
+                    s3_endpoint=fields["s3_endpoint"],
+                    gcs_endpoint=fields["gcs_endpoint"],
+                    admin=fields["admin"],
+                    ca_certificate=None if ca_certificate is None else Path(ca_certificate),
+                    pid=fields["pid"],
+                ),
+            )

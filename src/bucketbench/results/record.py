@@ -1,0 +1,113 @@
+"""What the jobs of a run share: ``run.json``, from which any process can tell what the run is and write its results."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, Self
+
+from bucketbench.errors import ResultsError
+from bucketbench.provenance.host import describe_host, git_commit
+from bucketbench.results.files import RUN_RESULTS_FILE, SCHEMA_VERSION, read_job_results, write_json
+
+__all__ = ["RECORD_FILE", "RunRecord", "now"]
+
+RECORD_FILE: Final = "run.json"
+
+
+def now() -> str:
+    """The time of day in UTC, as ISO 8601 with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRecord:
+    """A run, whose jobs' results lie below its directory.
+
+    Args:
+        directory: the run's directory.
+        scenario: the scenario's name.
+        command: the overrides as the user gave them.
+        jobs_planned: how many jobs the run consists of.
+        varying: the keys that have several values in the run, but the client and the repeat.
+        testbeds: those that run for it, see :meth:`bucketbench.job.testbeds.Testbeds.running`.
+        started_at: when it began.
+        interrupted: whether it was ended before its last job.
+        host: see :func:`bucketbench.provenance.host.describe_host`.
+        versions: of Python, torchbucket and Hydra in the run's process; each job has its own.
+        commit: of this program's source, None where it is not known.
+    """
+
+    directory: Path
+    scenario: str
+    command: tuple[str, ...]
+    jobs_planned: int
+    varying: tuple[str, ...] = ()
+    testbeds: tuple[Mapping[str, Any], ...] = ()
+    started_at: str = field(default_factory=now)
+    interrupted: bool = False
+    host: Mapping[str, Any] = field(default_factory=describe_host)
+    versions: Mapping[str, str] = field(default_factory=lambda: _versions())
+    commit: str | None = field(default_factory=git_commit)
+
+    @classmethod
+    def read(cls, directory: Path) -> Self | None:
+        """The record that ``write`` left in a directory, None where there is none.
+
+        Raises:
+            ResultsError: it is damaged.
+        """
+        path = directory / RECORD_FILE
+        try:
+            fields = json.loads(path.read_bytes())
+            lists = {name: tuple(fields[name]) for name in ("command", "varying", "testbeds")}
+            return cls(**{**fields, **lists, "directory": directory})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ResultsError(f"{path} cannot be read: {error}") from error
+
+    def write(self) -> None:
+        """Write ``run.json``.
+
+        Raises:
+            ResultsError: it could not be written.
+        """
+        fields = {name: value for name, value in asdict(replace(self, directory=Path())).items() if name != "directory"}
+        write_json(self.directory / RECORD_FILE, fields)
+
+    def write_results(self, *, ended: bool) -> dict[str, Any]:
+        """Write ``run_results.json`` from the ``job_results.json`` files below the directory, and return its content.
+
+        Args:
+            ended: whether no further job will follow; until then ``ended_at`` is null.
+
+        Raises:
+            ResultsError: a job's file is damaged, or the file could not be written.
+        """
+        content: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "scenario": self.scenario,
+            "run_id": f"{self.scenario}/{self.directory.name}",
+            "started_at": self.started_at,
+            "ended_at": now() if ended else None,
+            "interrupted": self.interrupted,
+            "command": list(self.command),
+            "host": dict(self.host),
+            "versions": dict(self.versions),
+            "commit": self.commit,
+            "jobs_planned": self.jobs_planned,
+            "jobs": read_job_results(self.directory),
+        }
+        write_json(self.directory / RUN_RESULTS_FILE, content)
+        return content
+
+
+def _versions() -> dict[str, str]:
+    packages: Sequence[str] = ("torchbucket", "hydra-core")
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
