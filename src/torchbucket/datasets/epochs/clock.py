@@ -75,20 +75,21 @@ class EpochClock:
     @property
     def epoch(self) -> int:
         """The epoch of the next pass."""
-        with self._block.locked():
-            return int(self._owner()[_EPOCH])
+        return self._read(_EPOCH)
 
     @property
     def resuming(self) -> bool:
         """Whether the state that was loaded applies to the next pass."""
-        with self._block.locked():
-            return bool(self._owner()[_RESUMING])
+        return bool(self._read(_RESUMING))
 
     @property
     def in_workers(self) -> bool:
         """Whether workers of this process began a pass since its epoch was last named, or a state loaded."""
+        return bool(self._read(_IN_WORKERS))
+
+    def _read(self, column: int) -> int:
         with self._block.locked():
-            return bool(self._owner()[_IN_WORKERS])
+            return int(self._owner()[column])
 
     def set(self, epoch: int) -> None:
         """Name the epoch of the next pass; a loaded state keeps applying if it is of that epoch."""
