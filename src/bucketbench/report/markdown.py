@@ -20,7 +20,8 @@ def render_markdown(run: Run) -> str:
         IncomparableError: where jobs of the run cannot be put together.
     """
     sections = arrange(run)
-    form = find_scenario(run.scenario).table
+    scenario = find_scenario(run.scenario)
+    form, figures = scenario.table, scenario.figures
     headings = columns(sections, form)
     lines = [f"`{parameter_text(shared_parameters(run))}`", ""]
     for section in sections:
@@ -30,7 +31,7 @@ def render_markdown(run: Run) -> str:
         for entry in section.entries:
             cells = [_escaped(text) for text in texts(entry, headings, form)]
             lines.append(_line(f"**{cell}**" if section.won(entry) else cell for cell in cells))
-        for verdict in verdicts(section, form):
+        for verdict in verdicts(section, figures):
             lines += ["", _escaped(verdict)]
         lines.append("")
         found = notes(section, form)

@@ -52,8 +52,11 @@ def _row(entry: Entry, section: Section, form: TableForm) -> dict[str, Any]:
     row |= _value("errors", None if summary.errors.value is None else int(summary.errors.value), summary.errors.reason)
     row |= _value("percent_of_ceiling", entry.percent_of_ceiling.value, entry.percent_of_ceiling.reason)
     row["won"] = section.won(entry)
-    first = next((contest for contest in section.contests if contest.ranking and contest.ranking[0] is summary), None)
-    return row | _margins(first)
+    deciding = section.contests[0].figure
+    for figure in dict.fromkeys(contest.figure for contest in section.contests):
+        first = next((c for c in section.contests if c.figure == figure and c.ranking[:1] == [summary]), None)
+        row |= _margins(first, prefix="" if figure == deciding else f"{figure}_")
+    return row
 
 
 def _spread(name: str, figure: FigureSummary) -> dict[str, Any]:
@@ -66,15 +69,15 @@ def _spread(name: str, figure: FigureSummary) -> dict[str, Any]:
     )
 
 
-def _margins(contest: Contest | None) -> dict[str, Any]:
-    names = ("margin", "margin_over_other_library")
+def _margins(contest: Contest | None, *, prefix: str) -> dict[str, Any]:
+    names = (f"{prefix}margin", f"{prefix}margin_over_other_library")
     if contest is None:
         return _absent(names, "only the first of the contestants of its style has a margin")
     if contest.margin is None:
         return _absent(names, "no other contestant of its style succeeded in all its repeats")
     rival = None if contest.rival is None else _comparison(contest.rival)
-    return {"margin": _comparison(contest.margin)} | _value(
-        "margin_over_other_library", rival, "no client of another library succeeded in all its repeats"
+    return {names[0]: _comparison(contest.margin)} | _value(
+        names[1], rival, "no client of another library succeeded in all its repeats"
     )
 
 

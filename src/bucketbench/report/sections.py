@@ -10,7 +10,7 @@ from typing import Any
 from bucketbench.records import Figure
 from bucketbench.report.runs import Run
 from bucketbench.scenarios import find_scenario
-from bucketbench.statistics import Contest, Role, Status, Summary, hold_contests, summarise
+from bucketbench.statistics import Better, Contest, Role, Status, Summary, hold_contests, summarise
 
 __all__ = ["Entry", "Section", "arrange", "shared_parameters"]
 
@@ -30,7 +30,8 @@ class Section:
     Args:
         varying: the parameters by which the run's sections differ; empty where there is one section.
         entries: contestants first, the fastest on top, then the references.
-        contests: which contestant won, one contest a style of data set; that of the fastest contestant first.
+        contests: which contestant won, one contest a figure and style of data set; those of the figure that decides the
+            order first, and of them that of the best contestant.
     """
 
     varying: Mapping[str, Any]
@@ -38,8 +39,9 @@ class Section:
     contests: Sequence[Contest]
 
     def won(self, entry: Entry) -> bool:
-        """Whether the client won the contest that it took part in."""
-        return any(contest.winner is entry.summary for contest in self.contests)
+        """Whether the client won the contest of the figure that decides the order."""
+        deciding = self.contests[0].figure
+        return any(contest.winner is entry.summary for contest in self.contests if contest.figure == deciding)
 
 
 def arrange(run: Run) -> list[Section]:
@@ -54,19 +56,24 @@ def arrange(run: Run) -> list[Section]:
     for summary in summarise(run.jobs, units=known.units):
         groups.setdefault(json.dumps(summary.parameters, sort_keys=True), []).append(summary)
     names = _varying(run)
+    deciding = known.contests[0]
+    better = known.kinds[deciding].better
     sections = []
     for summaries in groups.values():
         parameters = summaries[0].parameters
         varying = {name: parameters[name] for name in names if name in parameters}
         ceilings = [entry for entry in summaries if entry.role is Role.CEILING]
-        ceiling = max(ceilings, key=lambda found: _speed(found, known.contest), default=None)
+        ceiling = min(ceilings, key=lambda found: _place(found, deciding, better), default=None)
         entries = [
-            Entry(summary=summary, percent_of_ceiling=_percent(summary, ceiling, known.contest))
-            for summary in sorted(summaries, key=lambda found: _place(found, known.contest))
+            Entry(summary=summary, percent_of_ceiling=_percent(summary, ceiling, deciding, better))
+            for summary in sorted(summaries, key=lambda found: _place(found, deciding, better))
         ]
-        sections.append(
-            Section(varying=varying, entries=entries, contests=hold_contests(summaries, figure=known.contest))
-        )
+        contests = [
+            contest
+            for name in known.contests
+            for contest in hold_contests(summaries, figure=name, better=known.kinds[name].better)
+        ]
+        sections.append(Section(varying=varying, entries=entries, contests=contests))
     return sections
 
 
@@ -107,21 +114,19 @@ def _is_told_by_preset(name: str, run: Run) -> bool:
     return len(pairs) == len({preset for preset, _ in pairs})
 
 
-def _place(summary: Summary, figure: str) -> tuple[bool, bool, float, str]:
-    failed = summary.status is Status.FAILED
-    return not summary.role.competes, failed, -_speed(summary, figure), summary.client
+def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, bool, bool, float, str]:
+    failed, median = summary.status is Status.FAILED, summary.figures[figure].median
+    value = (median or 0.0) * (1 if better is Better.LOWER else -1)
+    return not summary.role.competes, failed, median is None, value, summary.client
 
 
-def _speed(summary: Summary, figure: str) -> float:
-    return summary.figures[figure].median or 0.0
-
-
-def _percent(summary: Summary, ceiling: Summary | None, figure: str) -> Figure:
+def _percent(summary: Summary, ceiling: Summary | None, figure: str, better: Better) -> Figure:
+    """How near a client comes to the ceiling, 100 for as good."""
     if ceiling is None:
         return Figure(unit="%", reason="no client with role: ceiling was part of the run")
-    own, highest = summary.figures[figure].median, ceiling.figures[figure].median
-    if not highest:
+    own, best = summary.figures[figure].median, ceiling.figures[figure].median
+    if not best:
         return Figure(unit="%", reason=f"the ceiling, {ceiling.client}, has no {figure}")
-    if own is None:
-        return Figure(unit="%", reason=summary.figures[figure].reason)
-    return Figure(unit="%", value=100 * own / highest)
+    if not own:
+        return Figure(unit="%", reason=summary.figures[figure].reason or f"its {figure} is 0")
+    return Figure(unit="%", value=100 * (best / own if better is Better.LOWER else own / best))

@@ -56,7 +56,8 @@ def print_report(run: Run) -> None:
 
 def _report(run: Run) -> RenderableType:
     sections = arrange(run)
-    form = find_scenario(run.scenario).table
+    scenario = find_scenario(run.scenario)
+    form, figures = scenario.table, scenario.figures
     headings = columns(sections, form)
     parts: list[RenderableType] = [Text(heading(run), style="bold")]
     shared = shared_parameters(run)
@@ -68,7 +69,7 @@ def _report(run: Run) -> RenderableType:
         parts.append(_table(section, headings, form))
         parts += [
             Text(verdict, style="bold green" if contest.winner else "")
-            for contest, verdict in zip(section.contests, verdicts(section, form), strict=True)
+            for contest, verdict in zip(section.contests, verdicts(section, figures), strict=True)
         ]
         parts += [_note(line) for line in notes(section, form)]
     parts += [Text(""), Text(form.legend, style="dim")]

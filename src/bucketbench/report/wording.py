@@ -9,7 +9,7 @@ from typing import Any
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
 from bucketbench.scenarios.presentation import TableForm
-from bucketbench.statistics import MINIMUM_REPEATS, Comparison, Contest, Role, Status, Verdict
+from bucketbench.statistics import MINIMUM_REPEATS, Comparison, Contest, FigureSet, Role, Status, Verdict
 
 __all__ = ["heading", "notes", "parameter_text", "verdicts"]
 
@@ -51,21 +51,23 @@ def parameter_text(parameters: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={_plain(value)}" for name, value in parameters.items())
 
 
-def verdicts(section: Section, form: TableForm) -> list[str]:
+def verdicts(section: Section, figures: FigureSet) -> list[str]:
     """For each contest who won by what margin, and how sure that is; or why nobody did."""
     several = len(section.contests) > 1
     return [
-        (f"{contest.style or 'others'}: " if several else "") + _verdict(contest, form) for contest in section.contests
+        (f"{contest.style or 'others'}: " if several else "") + _verdict(contest, figures)
+        for contest in section.contests
     ]
 
 
-def _verdict(contest: Contest, form: TableForm) -> str:
+def _verdict(contest: Contest, figures: FigureSet) -> str:
     if contest.verdict is Verdict.NO_CONTEST:
         return "No winner: no contestant succeeded in all its repeats."
     first = contest.ranking[0].client
     if contest.margin is None:
         return f"No contest: {first} is the only contestant that succeeded in all its repeats."
-    against = f"{contest.margin.ratio:.2f} times the {form.compared} of {_against(contest.margin)}"
+    compared = figures.kinds[contest.figure].contest
+    against = f"{contest.margin.ratio:.2f} times the {compared} of {_against(contest.margin)}"
     if contest.rival not in (None, contest.margin):
         against += f", and {contest.rival.ratio:.2f} times that of {_against(contest.rival)}"
     return f"{first} won with {against}." if contest.verdict is Verdict.WON else f"Undecided: {first} had {against}."
@@ -93,13 +95,11 @@ def notes(section: Section, form: TableForm) -> list[str]:
             reasons = "; ".join(dict.fromkeys(summary.failures))
             failed = f"{len(summary.failures)} of {_plural(summary.repeats, 'repeat')} failed"
             lines.append(f"{summary.client}: {failed}: {_short(reasons)}")
-    for summary in (summary for contest in section.contests for summary in contest.excluded):
+    for summary, figure in ((summary, contest.figure) for contest in section.contests for summary in contest.excluded):
         if summary.status is Status.PARTIAL:
             lines.append(f"{summary.client}: takes no part in the contest, since not all its repeats succeeded")
         elif summary.status is Status.OK:
-            lines.append(
-                f"{summary.client}: takes no part in the contest, since a repeat has no {form.compared} above 0"
-            )
+            lines.append(f"{summary.client}: takes no part in the contest, since a repeat has no {figure} above 0")
     lines += _least(section, form)
     lines += _absent(section, form)
     if any(entry.summary.role is Role.CEILING for entry in section.entries) and all(

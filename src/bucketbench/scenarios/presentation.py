@@ -33,7 +33,6 @@ class TableForm:
     Args:
         columns: the first is of the figure that decides, and the percentage of the ceiling follows it.
         legend: what a reader of the table must know.
-        compared: what the figure that decides is called in a verdict: A had 2 times the *throughput* of B.
         counted: what a job counts, in the plural, for its progress.
         headline: figures shown as soon as a job is over.
         duration: the figure with the seconds that these took.
@@ -45,7 +44,6 @@ class TableForm:
 
     columns: tuple[Column, ...]
     legend: str
-    compared: str
     counted: str
     headline: tuple[str, ...]
     duration: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bucketbench.statistics.comparison import Comparison, compare
 from bucketbench.statistics.contest import Contest, Verdict, hold_contests
-from bucketbench.statistics.figures import GIB, MIB, FigureSet, ServerCounts
+from bucketbench.statistics.figures import GIB, MIB, Better, FigureKind, FigureSet, ServerCounts
 from bucketbench.statistics.intervals import (
     CONFIDENCE,
     MINIMUM_REPEATS,
@@ -34,8 +34,10 @@ __all__ = [
     "MIB",
     "MINIMUM_REPEATS",
     "P99_MINIMUM_OPERATIONS",
+    "Better",
     "Comparison",
     "Contest",
+    "FigureKind",
     "FigureSet",
     "FigureSummary",
     "IncomparableError",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from bucketbench.statistics.comparison import Comparison, compare, figure_of, require_comparable
+from bucketbench.statistics.figures import Better
 from bucketbench.statistics.summary import IncomparableError, Status, Summary
 
 __all__ = ["Contest", "Verdict", "hold_contests"]
@@ -26,18 +27,20 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contest:
-    """The contestants of one style with one set of parameters, and which of them won.
+    """The contestants of one style with one set of parameters, and which of them won by one figure.
 
     Args:
+        figure: name of the figure that decides.
         parameters: what they have in common.
         style: ``map`` or ``iterable``, None where their jobs tell none.
         verdict: how it ended.
-        ranking: the contestants that took part, the highest median first.
-        margin: the first against the second; None with fewer than two.
+        ranking: the contestants that took part, the best median first.
+        margin: the first against the second, above 1 where the first is better; None with fewer than two.
         rival: the first against the best client of another library, which may be the second; None where there is none.
         excluded: contestants that took no part, as a repeat of theirs failed or lacks the figure.
     """
 
+    figure: str
     parameters: Mapping[str, Any]
     style: str | None
     verdict: Verdict
@@ -52,8 +55,8 @@ class Contest:
         return self.ranking[0] if self.verdict is Verdict.WON else None
 
 
-def hold_contests(summaries: Iterable[Summary], *, figure: str) -> list[Contest]:
-    """For each style, find the contestant with the highest median of a figure, and how sure it is that it is ahead.
+def hold_contests(summaries: Iterable[Summary], *, figure: str, better: Better = Better.HIGHER) -> list[Contest]:
+    """For each style, find the contestant with the best median of a figure, and how sure it is that it is ahead.
 
     A map data set is compared with map data sets and a stream with streams: a stream reads ahead of the loop, which a
     map data set cannot, so that a ratio of the two says more about styles than about clients. A client that failed
@@ -63,9 +66,10 @@ def hold_contests(summaries: Iterable[Summary], *, figure: str) -> list[Contest]
     Args:
         summaries: of one scenario and parameter set, at least one.
         figure: name of the figure that decides.
+        better: which of its values are better.
 
     Returns:
-        At least one contest, that of the fastest contestant first.
+        At least one contest, that of the best contestant first.
 
     Raises:
         IncomparableError: where they do not belong together, a client is there twice, or there is none.
@@ -79,7 +83,7 @@ def hold_contests(summaries: Iterable[Summary], *, figure: str) -> list[Contest]
     if len(set(names)) != len(names):
         raise IncomparableError(f"a client takes part once, got {', '.join(sorted(names))}")
     by_style: dict[str | None, list[Summary]] = {}
-    for entry in sorted(entries, key=lambda entry: _place(entry, figure)):
+    for entry in sorted(entries, key=lambda entry: _place(entry, figure, better)):
         if entry.role.competes:
             by_style.setdefault(entry.details.get(_STYLE), []).append(entry)
     unknown = by_style.get(None, [])
@@ -87,24 +91,30 @@ def hold_contests(summaries: Iterable[Summary], *, figure: str) -> list[Contest]
         by_style.pop(None, None)
     parameters = entries[0].parameters
     return [
-        _contest(found, style, parameters=parameters, figure=figure)
+        _contest(found, style, parameters=parameters, figure=figure, better=better)
         for style, found in (by_style or {None: list[Summary]()}).items()
     ]
 
 
 def _contest(
-    contestants: Sequence[Summary], style: str | None, *, parameters: Mapping[str, Any], figure: str
+    contestants: Sequence[Summary],
+    style: str | None,
+    *,
+    parameters: Mapping[str, Any],
+    figure: str,
+    better: Better,
 ) -> Contest:
     ranking = [entry for entry in contestants if entry.status is Status.OK and _has(entry, figure)]
     margin = rival = None
     if len(ranking) > 1:
-        margin = compare(ranking[0], ranking[1], figure=figure)
+        margin = _ahead(ranking[0], ranking[1], figure, better)
         others = [entry for entry in ranking[1:] if _library(entry) != _library(ranking[0])]
-        rival = compare(ranking[0], others[0], figure=figure) if others else None
+        rival = _ahead(ranking[0], others[0], figure, better) if others else None
         verdict = Verdict.WON if margin.decided else Verdict.UNDECIDED
     else:
         verdict = Verdict.UNCONTESTED if ranking else Verdict.NO_CONTEST
     return Contest(
+        figure=figure,
         parameters=parameters,
         style=style,
         verdict=verdict,
@@ -119,8 +129,16 @@ def _library(summary: Summary) -> str:
     return summary.library or summary.client
 
 
-def _place(summary: Summary, figure: str) -> tuple[float, str]:
-    return -(figure_of(summary, figure).median or 0.0), summary.client
+def _ahead(first: Summary, other: Summary, figure: str, better: Better) -> Comparison:
+    """How many times better the first is."""
+    if better is not Better.LOWER:
+        return compare(first, other, figure=figure)
+    return replace(compare(other, first, figure=figure), numerator=first.client, denominator=other.client)
+
+
+def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, float, str]:
+    median = figure_of(summary, figure).median
+    return median is None, (median or 0.0) * (1 if better is Better.LOWER else -1), summary.client
 
 
 def _has(summary: Summary, figure: str) -> bool:

@@ -1,13 +1,14 @@
-"""What a figure set is: the names and units of a scenario's figures, and how they come from the raw records."""
+"""What a figure set is: a scenario's figures, what each is, and how they come from the raw records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from bucketbench.records import Figure, Operation, UsageSample
 
-__all__ = ["GIB", "MIB", "FigureSet", "ServerCounts"]
+__all__ = ["GIB", "MIB", "Better", "FigureKind", "FigureSet", "ServerCounts"]
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -36,20 +37,53 @@ class ServerCounts:
     requests_s: float | None = None
 
 
+class Better(StrEnum):
+    """Which values of a figure are the better ones."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"  # it describes, and no value is better than another
+
+
+@dataclass(frozen=True, slots=True)
+class FigureKind:
+    """What a figure is.
+
+    Args:
+        unit: its unit.
+        better: which values are the better ones.
+        contest: what clients are compared in where they are compared by this figure, as a verdict calls it: A had 2
+            times the *throughput* of B; None where they are not.
+    """
+
+    unit: str
+    better: Better = Better.NEITHER
+    contest: str | None = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FigureSet:
     """The figures of a scenario's jobs. What each means is defined in docs/figures.md.
 
     Args:
-        units: name and unit of every figure; ``errors`` is one of them.
+        kinds: what every figure is, by name; ``errors`` is one of them, and the first that is a contest decides the
+            order of the table.
         values: derives from a job's operations, usage samples and server counts a value for every name, or the reason
             for having none. It must be pure, and indifferent to the order of the first two.
-        contest: name of the figure by which clients are compared; the highest wins.
     """
 
-    units: Mapping[str, str]
+    kinds: Mapping[str, FigureKind]
     values: Callable[[Sequence[Operation], Sequence[UsageSample], ServerCounts | None], Mapping[str, float | str]]
-    contest: str
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of every figure."""
+        return {name: kind.unit for name, kind in self.kinds.items()}
+
+    @property
+    def contests(self) -> list[str]:
+        """The names of the figures by which clients are compared, at least one."""
+        return [name for name, kind in self.kinds.items() if kind.contest is not None]
 
     def of_job(
         self, operations: Sequence[Operation], usage: Sequence[UsageSample], *, server: ServerCounts | None = None

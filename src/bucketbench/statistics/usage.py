@@ -6,27 +6,27 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind, UsageSample
-from bucketbench.statistics.figures import MIB, ServerCounts
+from bucketbench.statistics.figures import MIB, Better, FigureKind, ServerCounts
 from bucketbench.statistics.windows import NO_WINDOW, Window, growth, samples_within
 
-__all__ = ["NOT_COUNTED", "SERVER_UNITS", "USAGE_UNITS", "server_figures", "usage_figures"]
+__all__ = ["NOT_COUNTED", "SERVER_FIGURES", "USAGE_FIGURES", "server_figures", "usage_figures"]
 
-USAGE_UNITS: Final = {
-    "cpu_s": "s",
-    "peak_rss_mib": "MiB",
-    "added_memory_mib": "MiB",
-    "network_received_mib": "MiB",
-    "network_sent_mib": "MiB",
-    "gpu_utilisation_percent": "%",
-    "gpu_memory_mib": "MiB",
+USAGE_FIGURES: Final = {
+    "cpu_s": FigureKind("s", Better.LOWER),
+    "peak_rss_mib": FigureKind("MiB", Better.LOWER),
+    "added_memory_mib": FigureKind("MiB", Better.LOWER),
+    "network_received_mib": FigureKind("MiB"),
+    "network_sent_mib": FigureKind("MiB"),
+    "gpu_utilisation_percent": FigureKind("%", Better.HIGHER),
+    "gpu_memory_mib": FigureKind("MiB"),
 }
 
-SERVER_UNITS: Final = {
-    "server_requests": "requests",
-    "requests_in_flight": "requests",
-    "server_bytes_out_mib": "MiB",
-    "server_faults": "requests",
-    "server_warnings": "warnings",
+SERVER_FIGURES: Final = {
+    "server_requests": FigureKind("requests"),
+    "requests_in_flight": FigureKind("requests"),
+    "server_bytes_out_mib": FigureKind("MiB"),
+    "server_faults": FigureKind("requests"),
+    "server_warnings": FigureKind("warnings"),
 }
 
 _NO_SERVER: Final = "the server's counters are known only for the testbed"
@@ -41,7 +41,7 @@ _ADDED_UP: Final = ("cpu_s", "peak_rss_mib", "added_memory_mib")
 def usage_figures(
     operations: Sequence[Operation], usage: Sequence[UsageSample], windows: Sequence[Window]
 ) -> dict[str, float | str]:
-    """What was used within the windows, each a value in the unit of ``USAGE_UNITS`` or the reason for having none.
+    """What was used within the windows, each a value in the unit of ``USAGE_FIGURES`` or the reason for having none.
 
     CPU time and memory are those of all ranks together; their memory is the sum of each one's highest.
 
@@ -126,9 +126,9 @@ def _added_memory_mib(
 
 
 def server_figures(server: ServerCounts | None, windows: Sequence[Window]) -> dict[str, float | str]:
-    """What the server counted, each a value in the unit of ``SERVER_UNITS`` or the reason for having none."""
+    """What the server counted, each a value in the unit of ``SERVER_FIGURES`` or the reason for having none."""
     if server is None:
-        return dict.fromkeys(SERVER_UNITS, _NO_SERVER)
+        return dict.fromkeys(SERVER_FIGURES, _NO_SERVER)
     # Sorted, because the sum of floats depends on their order and a figure must not.
     wall_s = sum(sorted(window.duration_s for window in windows))
     in_flight: float | str = NO_WINDOW if wall_s <= 0 else NOT_COUNTED

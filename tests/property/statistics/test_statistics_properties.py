@@ -31,7 +31,7 @@ FINITE = st.floats(min_value=-1e9, max_value=1e9)
 SPEEDS = st.floats(min_value=1e-3, max_value=1e6)
 SECONDS = st.floats(min_value=0, max_value=1e5)
 
-FIGURE = FIGURES.contest
+FIGURE = FIGURES.contests[0]
 
 
 @st.composite

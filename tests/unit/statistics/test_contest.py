@@ -12,6 +12,7 @@ from statistics_records import measured_job
 from bucketbench.records import Figure
 from bucketbench.scenarios.dataset.figures import FIGURES
 from bucketbench.statistics import (
+    Better,
     Contest,
     IncomparableError,
     Interval,
@@ -24,7 +25,7 @@ from bucketbench.statistics import (
     summarise,
 )
 
-FIGURE = FIGURES.contest
+FIGURE = FIGURES.contests[0]
 
 
 def summary(client: str, throughputs: Sequence[float | None], **changes: Any) -> Summary:
@@ -223,3 +224,15 @@ def test_a_figure_that_nobody_has_is_refused() -> None:
         compare(summary("a", [1]), summary("b", [1]), figure="speed")
     with pytest.raises(IncomparableError, match="a has no cpu_s above 0"):
         compare(summary("a", [1]), summary("b", [1]), figure="cpu_s")
+
+
+def test_the_lower_value_wins_where_lower_is_better() -> None:
+    slow = summary("slow", [10.0, 10.1, 9.9, 10.0, 10.2, 9.8])
+    fast = summary("fast", [5.0, 5.1, 4.9, 5.0, 5.2, 4.8])
+    (contest,) = hold_contests([slow, fast], figure=FIGURE, better=Better.LOWER)
+    assert (contest.winner, contest.figure) == (fast, FIGURE)
+    assert contest.margin is not None
+    assert (contest.margin.numerator, contest.margin.denominator) == ("fast", "slow")
+    assert contest.margin.ratio == pytest.approx(2, rel=0.02)
+    (reverse,) = hold_contests([slow, fast], figure=FIGURE)
+    assert reverse.winner is slow

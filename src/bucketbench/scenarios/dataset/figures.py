@@ -6,35 +6,35 @@ from collections.abc import Sequence
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
-from bucketbench.statistics.figures import GIB, MIB, FigureSet, ServerCounts
+from bucketbench.statistics.figures import GIB, MIB, Better, FigureKind, FigureSet, ServerCounts
 from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
-from bucketbench.statistics.usage import SERVER_UNITS, USAGE_UNITS, server_figures, usage_figures
+from bucketbench.statistics.usage import SERVER_FIGURES, USAGE_FIGURES, server_figures, usage_figures
 from bucketbench.statistics.utilisation import accelerator_utilisation_percent
 from bucketbench.statistics.windows import NO_WINDOW, Window, measured_windows
 
 __all__ = ["FIGURES"]
 
-_UNITS: Final = {
-    "throughput_mibs": "MiB/s",
-    "samples_per_s": "samples/s",
-    "latency_p50_s": "s",
-    "latency_p95_s": "s",
-    "latency_p99_s": "s",
-    "latency_max_s": "s",
-    "time_to_first_batch_s": "s",
-    "index_s": "s",
-    "decode_s": "s",
-    "wait_s": "s",
-    "accelerator_utilisation_percent": "%",
-    "cpu_s": "s",
-    "cpu_s_per_gib": "s/GiB",
-    "samples": "samples",
-    "content_mib": "MiB",
-    "errors": "samples",
-    "wall_s": "s",
-    "read_amplification": "ratio",
-    **USAGE_UNITS,
-    **SERVER_UNITS,
+_FIGURES: Final = {
+    "throughput_mibs": FigureKind("MiB/s", Better.HIGHER, contest="throughput"),
+    "samples_per_s": FigureKind("samples/s", Better.HIGHER),
+    "latency_p50_s": FigureKind("s", Better.LOWER),
+    "latency_p95_s": FigureKind("s", Better.LOWER),
+    "latency_p99_s": FigureKind("s", Better.LOWER),
+    "latency_max_s": FigureKind("s", Better.LOWER),
+    "time_to_first_batch_s": FigureKind("s", Better.LOWER),
+    "index_s": FigureKind("s", Better.LOWER),
+    "decode_s": FigureKind("s", Better.LOWER),
+    "wait_s": FigureKind("s", Better.LOWER),
+    "accelerator_utilisation_percent": FigureKind("%", Better.HIGHER),
+    "cpu_s": FigureKind("s", Better.LOWER),
+    "cpu_s_per_gib": FigureKind("s/GiB", Better.LOWER),
+    "samples": FigureKind("samples"),
+    "content_mib": FigureKind("MiB"),
+    "errors": FigureKind("samples", Better.LOWER),
+    "wall_s": FigureKind("s", Better.LOWER),
+    "read_amplification": FigureKind("ratio", Better.LOWER),
+    **USAGE_FIGURES,
+    **SERVER_FIGURES,
 }
 
 _NO_FETCH: Final = "no measured fetch was recorded"
@@ -156,5 +156,5 @@ def _time_to_first_batch_s(waits: Sequence[Operation], windows: Sequence[Window]
     return median(first_s)
 
 
-FIGURES: Final = FigureSet(units=_UNITS, values=_values, contest="throughput_mibs")
+FIGURES: Final = FigureSet(kinds=_FIGURES, values=_values)
 """What a job of the dataset scenario has figures of; the highest throughput wins."""

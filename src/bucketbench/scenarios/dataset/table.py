@@ -23,7 +23,6 @@ TABLE: Final = TableForm(
     "fetch of one batch, without decoding. In flight are the requests that the server answered at once, on average. "
     "Added is memory beyond that of a trainer without a client, a fork server left out. Start is how workers start.",
     details=(("start", "start_method"),),
-    compared="throughput",
     counted="samples",
     headline=("throughput_mibs", "samples_per_s"),
     duration="wall_s",

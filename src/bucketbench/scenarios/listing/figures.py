@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
-from bucketbench.statistics.figures import FigureSet, ServerCounts
+from bucketbench.statistics.figures import Better, FigureKind, FigureSet, ServerCounts
 from bucketbench.statistics.percentiles import median
-from bucketbench.statistics.usage import NOT_COUNTED, SERVER_UNITS, USAGE_UNITS, server_figures, usage_figures
+from bucketbench.statistics.usage import NOT_COUNTED, SERVER_FIGURES, USAGE_FIGURES, server_figures, usage_figures
 from bucketbench.statistics.windows import NO_WINDOW, Window, measured_windows, samples_within
 
 __all__ = ["FEWEST_NAMES_FOR_MEMORY", "FIGURES"]
 
-_UNITS: Final = {
-    "list_s": "s",
-    "names_per_s": "names/s",
-    "time_to_first_name_s": "s",
-    "listings": "listings",
-    "names": "names",
-    "errors": "names",
-    "wall_s": "s",
-    "cpu_us_per_name": "us",
-    "memory_bytes_per_name": "bytes",
-    "requests_per_listing": "requests",
-    "pages_per_listing": "requests",
-    **USAGE_UNITS,
-    **SERVER_UNITS,
+_FIGURES: Final = {
+    "list_s": FigureKind("s", Better.LOWER),
+    "names_per_s": FigureKind("names/s", Better.HIGHER, contest="speed"),
+    "time_to_first_name_s": FigureKind("s", Better.LOWER),
+    "listings": FigureKind("listings"),
+    "names": FigureKind("names"),
+    "errors": FigureKind("names", Better.LOWER),
+    "wall_s": FigureKind("s", Better.LOWER),
+    "cpu_us_per_name": FigureKind("us", Better.LOWER),
+    "memory_bytes_per_name": FigureKind("bytes", Better.LOWER),
+    "requests_per_listing": FigureKind("requests", Better.LOWER),
+    "pages_per_listing": FigureKind("requests", Better.LOWER),
+    **USAGE_FIGURES,
+    **SERVER_FIGURES,
 }
 
 FEWEST_NAMES_FOR_MEMORY: Final = 50_000
@@ -104,5 +104,5 @@ def _over(value: float | str, names: float) -> float | str:
     return value / names if names else _NOTHING_RIGHT
 
 
-FIGURES: Final = FigureSet(units=_UNITS, values=_values, contest="names_per_s")
+FIGURES: Final = FigureSet(kinds=_FIGURES, values=_values)
 """What a job of the listing scenario has figures of; the most names a second win."""

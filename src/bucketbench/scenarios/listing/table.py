@@ -22,7 +22,6 @@ TABLE: Final = TableForm(
     legend="Medians over the repeats; ± is the greatest distance of a repeat from the median. Requests are those of "
     "one listing, as the server counted them; in flight are those that it answered at once, on average. Memory is what "
     "the client holds when all names are there; added is all beyond that of a process with torch.",
-    compared="speed",
     counted="names",
     headline=("names_per_s",),
     duration="list_s",

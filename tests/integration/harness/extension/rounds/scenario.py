@@ -18,7 +18,7 @@ from bucketbench.scenarios.presentation import Column, TableForm
 from bucketbench.scenarios.recording import Measurement, Recorder
 from bucketbench.scenarios.scenario import Places, Scenario
 from bucketbench.scenarios.verification import VerificationCounts
-from bucketbench.statistics import FigureSet
+from bucketbench.statistics import Better, FigureKind, FigureSet
 
 
 @dataclass(kw_only=True)
@@ -81,14 +81,16 @@ SCENARIO = Scenario(
     preparation="rounds.scenario.RoundsPreparation",
     measurement="rounds.scenario.measure",
     figures=FigureSet(
-        units={"rounds_per_s": "rounds/s", "wall_s": "s", "errors": "rounds"},
+        kinds={
+            "rounds_per_s": FigureKind("rounds/s", Better.HIGHER, contest="speed"),
+            "wall_s": FigureKind("s", Better.LOWER, contest="brevity"),
+            "errors": FigureKind("rounds", Better.LOWER),
+        },
         values=rounds_per_s,
-        contest="rounds_per_s",
     ),
     table=TableForm(
         columns=(Column(heading="rounds/s", figure="rounds_per_s", spread=True),),
         legend="Rounds of doing nothing.",
-        compared="speed",
         counted="rounds",
         headline=("rounds_per_s",),
         duration="wall_s",
