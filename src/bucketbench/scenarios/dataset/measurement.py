@@ -91,7 +91,7 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
     # The client's construction and its data set count together; making a local copy between the two does not.
     passes.record(OperationKind.INDEX, index_started_s - built_s, indexed_s)
     passes.warm_up()
-    with ServerDifference(job.admin_url if ranks.is_first else None, ca_bundle=job.target.ca_bundle) as server:
+    with ServerDifference(job.admin_url if ranks.is_first else None) as server:
         passes.measure_all()
     return Measurement(
         verification=passes.ledger.counts(),

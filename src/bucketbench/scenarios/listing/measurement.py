@@ -61,7 +61,7 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
             pass
     tally = NamesTally(job.names.objects(job.target.prefix))
     measured_s = 0.0
-    with ServerDifference(job.admin_url, ca_bundle=job.target.ca_bundle) as server:
+    with ServerDifference(job.admin_url) as server:
         for number in range(MAX_PASSES if job.passes is None else job.passes):
             measured_s += _pass(job, client, number, tally, recorder)
             if job.passes is None and measured_s >= job.min_measured_s:
