@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from sweeps import SAMPLES, Workplace, new_workplace
 
-# The environment of gcs-torch-dataflux may have to be made first.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -41,6 +40,8 @@ def test_a_client_that_does_not_fit_is_refused_before_anything_starts(place: Wor
     assert place.runs() == []
 
 
+@pytest.mark.nightly  # The environment of gcs-torch-dataflux may have to be made first.
+@pytest.mark.timeout(900)
 def test_a_client_in_an_interpreter_of_its_own(place: Workplace) -> None:
     # Over TLS, which it is harder to tell it of.
     done = place.run(

@@ -128,6 +128,7 @@ def test_cloud_storage_is_listed_by_its_own_clients(place: Place) -> None:
         assert job["parameters"]["names.shape"] == "nested"
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not DATAFLUX.exists(), reason="utils/setup_peer_env.sh dataflux has not made its environment")
 def test_a_client_with_an_interpreter_of_its_own(place: Place) -> None:
     done = place.run("target=local_gs", "client=dataflux", "names.shape=hot")
