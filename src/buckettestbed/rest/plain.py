@@ -25,7 +25,7 @@ class PlainGets(ABC):
         base_hosts: host names before which a bucket's name may stand; such requests are not path-style.
     """
 
-    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str]) -> None:
+    def __init__(self, buckets: Buckets, *, base_hosts: Collection[str] = ()) -> None:
         self._buckets = buckets
         self._base_hosts = tuple(base_hosts)
         self._addresses: dict[bytes, tuple[str, str]] = {}
@@ -38,9 +38,11 @@ class PlainGets(ABC):
 
     def object(self, host: bytes, path: bytes) -> tuple[str, StoredObject] | None:
         """Returns the bucket's name and the object, or None where there is none or the request is not path-style."""
-        if not self._is_path_style(host):
-            return None
-        names = self._addresses.get(path) or self._address(path)
+        return self.named(path) if self._is_path_style(host) else None
+
+    def named(self, path: bytes) -> tuple[str, StoredObject] | None:
+        """Returns the bucket's name and the object that a path names, or None."""
+        names = self._addresses.get(path) or self._remembered(path)
         bucket = self._buckets.find(names[0]) if names else None
         found = bucket.objects.get(names[1]) if bucket and names else None
         return None if found is None or names is None else (names[0], found)
@@ -53,12 +55,17 @@ class PlainGets(ABC):
                 self._path_style[host] = known
         return known
 
-    def _address(self, path: bytes) -> tuple[str, str] | None:
+    def parse(self, path: bytes) -> tuple[str, str] | None:
+        """Returns the bucket's name and the key in a path, or None where it has not both."""
         try:
             names = address(path, "", ())
         except RestError:
             return None
-        if not path.startswith(b"/") or not names[1]:
+        return names if path.startswith(b"/") and names[1] else None
+
+    def _remembered(self, path: bytes) -> tuple[str, str] | None:
+        names = self.parse(path)
+        if names is None:
             return None
         if len(self._addresses) >= _KNOWN_PATHS_LIMIT:
             self._addresses.clear()

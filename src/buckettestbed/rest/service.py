@@ -3,7 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from buckettestbed.model.buckets import Buckets
 from buckettestbed.operations.routes import UNKNOWN, Routes
@@ -35,7 +35,7 @@ class RestService(ABC):
     """
 
     routes: ClassVar[Routes]
-    handlers: ClassVar[Mapping[str, Callable[[Any], Awaitable[Response]]]]
+    handlers: Mapping[str, Callable[[Call], Awaitable[Response]]]
     plain_gets: ClassVar[type[PlainGets]]
     error_type: ClassVar[type[ProviderError]]
     translates: ClassVar[tuple[type[Exception], ...]]
@@ -67,7 +67,14 @@ class RestService(ABC):
             if handler is None:
                 self._address(request)  # Raises what is wrong with it, if that is the reason.
                 raise RestError("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
-            return await handler(self._call(request, operation))
+            call = Call(
+                buckets=self._buckets,
+                request=request,
+                bucket_name=operation.bucket,
+                key=operation.key,
+                minimum_part_bytes=self._minimum_part_bytes,
+            )
+            return await handler(call)
         except self.translates as error:
             return self._error_response(self._translated(error, operation), request)
         except DisconnectedError:
@@ -75,15 +82,6 @@ class RestService(ABC):
         except Exception:
             _logger.exception("%s %s failed", request.method, operation.name)
             return self._error_response(self.error_type("InternalError"), request)
-
-    def _call(self, request: Request, operation: Operation) -> Call:
-        return Call(
-            buckets=self._buckets,
-            request=request,
-            bucket_name=operation.bucket,
-            key=operation.key,
-            minimum_part_bytes=self._minimum_part_bytes,
-        )
 
     @abstractmethod
     def _translated(self, error: Exception, operation: Operation) -> ProviderError:

@@ -1,15 +1,15 @@
 """The S3 dialect: from a request to its handler, and from an error to S3's answer."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 
 from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.errors import ModelError
 from buckettestbed.operations.s3 import ROUTES
-from buckettestbed.rest.call import PART_MINIMUM_BYTES
+from buckettestbed.rest.call import PART_MINIMUM_BYTES, Call
 from buckettestbed.rest.errors import ProviderError, RestError
 from buckettestbed.rest.service import RestService
 from buckettestbed.s3 import buckets, listing, reading, uploads, writing
-from buckettestbed.s3.call import S3Call
 from buckettestbed.s3.completed import CompletedUploads
 from buckettestbed.s3.errors import S3Error, translated
 from buckettestbed.s3.plain import S3PlainGets
@@ -18,9 +18,8 @@ from buckettestbed.serving.messages import Request, Response
 
 __all__ = ["S3Service"]
 
-_HANDLERS: Mapping[str, Callable[[S3Call], Awaitable[Response]]] = {
+_HANDLERS: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
     "abort_upload": uploads.abort_upload,
-    "complete_upload": uploads.complete_upload,
     "copy_object": writing.copy_object,
     "create_bucket": buckets.create_bucket,
     "create_upload": uploads.create_upload,
@@ -51,7 +50,6 @@ class S3Service(RestService):
     name = "s3"
     throttled_status = 503
     routes = ROUTES
-    handlers = _HANDLERS
     plain_gets = S3PlainGets
     error_type = S3Error
     translates = (ModelError, RestError)
@@ -60,7 +58,7 @@ class S3Service(RestService):
         self, buckets: Buckets, *, base_hosts: Collection[str], minimum_part_bytes: int = PART_MINIMUM_BYTES
     ) -> None:
         super().__init__(buckets, base_hosts=base_hosts, minimum_part_bytes=minimum_part_bytes)
-        self._completed = CompletedUploads()
+        self.handlers = {**_HANDLERS, "complete_upload": partial(uploads.complete_upload, completed=CompletedUploads())}
 
     def request_id_header(self, request_id: str) -> bytes:
         """Returns S3's header line of a request's id."""
@@ -77,16 +75,6 @@ class S3Service(RestService):
     def refusal(self, request: Request, error: S3Error) -> Response:
         """Returns S3's answer for an error that was found before the operation began."""
         return _identified(self._error_response(error, request), request)
-
-    def _call(self, request: Request, operation: Operation) -> S3Call:
-        return S3Call(
-            buckets=self._buckets,
-            request=request,
-            bucket_name=operation.bucket,
-            key=operation.key,
-            minimum_part_bytes=self._minimum_part_bytes,
-            completed=self._completed,
-        )
 
     def _translated(self, error: Exception, operation: Operation) -> S3Error:  # noqa: ARG002 - as the XML API's.
         assert isinstance(error, self.translates)

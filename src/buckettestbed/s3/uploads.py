@@ -19,7 +19,6 @@ from buckettestbed.rest.uploads import (
 )
 from buckettestbed.s3.attributes import encrypted, requested_attributes
 from buckettestbed.s3.bodies import receive_body
-from buckettestbed.s3.call import S3Call
 from buckettestbed.s3.checksums import (
     ALGORITHMS,
     DEFAULT_CHECKSUM,
@@ -29,6 +28,7 @@ from buckettestbed.s3.checksums import (
     of_full_object,
     stated_headers,
 )
+from buckettestbed.s3.completed import CompletedUploads
 from buckettestbed.s3.conditions import write_check
 from buckettestbed.s3.errors import S3Error
 from buckettestbed.s3.listing import OWNER
@@ -142,14 +142,14 @@ async def list_parts(call: Call) -> Response:
     )
 
 
-async def complete_upload(call: S3Call) -> Response:
+async def complete_upload(call: Call, completed: CompletedUploads) -> Response:
     """Publishes the parts that the body lists, in its order, as one object; where the upload was completed with the
     same parts before, gives the same answer again."""
     bucket = call.bucket()
     body = await call.xml_body(COMPLETE_BODY_LIMIT_BYTES)
     upload_id = call.query["uploadId"]
     header = encrypted(call.buckets.encryption)
-    if upload_id not in bucket.uploads and (again := call.completed.answer(bucket, upload_id, call.key, body)):
+    if upload_id not in bucket.uploads and (again := completed.answer(bucket, upload_id, call.key, body)):
         return xml_response(again, [header])
     upload = bucket.upload(upload_id, call.key)
     check_parts = partial(_check_checksums, upload)
@@ -169,7 +169,7 @@ async def complete_upload(call: S3Call) -> Response:
         *checksum_elements(checksums, attributes.checksum_type),
     ]
     document_bytes = document("CompleteMultipartUploadResult", fields)
-    call.completed.remember(bucket, upload, body, document_bytes)
+    completed.remember(bucket, upload, body, document_bytes)
     return xml_response(document_bytes, [header])
 
 

@@ -23,7 +23,7 @@ from client_kit import BUCKET, Boto3Client
 
 from bucketbench.cli import main as bucketbench_main
 from buckettestbed import DirectoryInUseError, RunningTestbed, TestbedError, launch_testbed
-from buckettestbed.command import main as testbed_main
+from buckettestbed.command import main as buckettestbed_main
 from torchbucket import StoreConfig, open_store
 
 BODY = random.Random(3).randbytes(300_000)
@@ -338,7 +338,10 @@ def test_a_mistake_on_the_command_line_is_told_in_one_line(arguments: list[str],
 
 def test_the_harness_has_the_same_command(capsys: pytest.CaptureFixture[str]) -> None:
     told = []
-    for main, arguments in ((bucketbench_main, ["testbed", "--port", "70000"]), (testbed_main, ["--port", "70000"])):
+    for main, arguments in (
+        (bucketbench_main, ["testbed", "--port", "70000"]),
+        (buckettestbed_main, ["--port", "70000"]),
+    ):
         told.append((main(arguments), *capsys.readouterr()))
     assert told[0] == told[1]
     assert told[0][0] == 2

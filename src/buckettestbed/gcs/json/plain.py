@@ -7,10 +7,9 @@ that does not hold, a missing object, an unusual parameter or header) is left to
 from collections.abc import Collection
 
 from buckettestbed.gcs.json.reading import MEDIA_HEADERS
-from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.objects import StoredObject
 from buckettestbed.operations.gcs_json import parse_path
-from buckettestbed.rest.plain import plain_answer
+from buckettestbed.rest.plain import PlainGets, plain_answer
 from buckettestbed.serving.dialect import PlainGet
 
 __all__ = ["PlainDownloads"]
@@ -26,24 +25,12 @@ _WITHOUT_EFFECT = frozenset(
 _IGNORED = frozenset([b"userProject", b"prettyPrint", b"projection", b"quotaUser"])
 """Parameters that change nothing in the answer to a download."""
 
-_KNOWN_PATHS_LIMIT = 100_000
-"""Decoded paths kept; at 300 bytes each they take 30 MiB. *Source*: ours."""
 
-
-class PlainDownloads:
-    """Recognises plain downloads.
-
-    Args:
-        buckets: the model.
-    """
-
-    def __init__(self, buckets: Buckets) -> None:
-        self._buckets = buckets
-        self._names: dict[bytes, tuple[str, str]] = {}
+class PlainDownloads(PlainGets):
+    """Recognises plain downloads."""
 
     def find(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
-        """Returns the answer for a request target and headers (names in lower case), or None where the request is not
-        plain."""
+        """Returns the answer, or None where the request is not plain."""
         if not target.startswith(_PATHS):
             return None
         range_header = None
@@ -53,23 +40,17 @@ class PlainDownloads:
             elif name not in _WITHOUT_EFFECT:
                 return None
         path, _, query = target.partition(b"?")
-        names = self._names.get(path) or self._parse(path)
-        bucket = self._buckets.find(names[0]) if names else None
-        found = bucket.objects.get(names[1]) if bucket and names else None
-        if found is None or names is None or not _is_plain(query, found):
+        named = self.named(path)
+        if named is None or not _is_plain(query, named[1]):
             return None
-        if "content-encoding" in found.attributes.headers:  # It may have to be decompressed.
+        if "content-encoding" in named[1].attributes.headers:  # It may have to be decompressed.
             return None
-        return plain_answer(names[0], found, MEDIA_HEADERS.lines(found), range_header)
+        return plain_answer(*named, MEDIA_HEADERS.lines(named[1]), range_header)
 
-    def _parse(self, path: bytes) -> tuple[str, str] | None:
+    def parse(self, path: bytes) -> tuple[str, str] | None:
+        """Returns the bucket's name and the key in a path, or None where it is no object's."""
         address = parse_path(path)
-        if address is None or address.form != "b/B/o/K":
-            return None
-        if len(self._names) >= _KNOWN_PATHS_LIMIT:
-            self._names.clear()
-        names = self._names[path] = address.bucket, address.key
-        return names
+        return (address.bucket, address.key) if address is not None and address.form == "b/B/o/K" else None
 
 
 def _is_plain(query: bytes, found: StoredObject) -> bool:
