@@ -54,7 +54,7 @@ def comparisons(jobs: Sequence[MeasuredJob], numerator: str, denominator: str, *
     for _, group in sorted(groups.items()):
         if len(group) == 2 * repeats:
             summaries = {summary.client: summary for summary in summarise(group, units=FIGURES.units)}
-            found.append(compare(summaries[numerator], summaries[denominator], figure=FIGURES.contest))
+            found.append(compare(summaries[numerator], summaries[denominator], figure=FIGURES.contests[0]))
     return found
 
 
