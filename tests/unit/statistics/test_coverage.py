@@ -78,3 +78,14 @@ def test_beyond_16_repeats_the_drawn_subsets_give_nearly_the_same_interval_each_
     logarithms = numpy.log(numpy.array(ours) / numpy.array(theirs))
     half = 2.12 * float(logarithms.std(ddof=1)) / math.sqrt(17)
     assert math.log(interval.high / interval.low) / 2 == pytest.approx(half, rel=0.1)
+
+
+@pytest.mark.parametrize("clients", [2, 4])
+def test_of_clients_that_are_equal_the_first_is_no_more_often_ahead_than_the_interval_allows(clients: int) -> None:
+    generator = numpy.random.default_rng(5)
+    won = 0
+    for _ in range(ROUNDS // 4):
+        repeats = generator.lognormal(0, 0.1, (clients, 6))
+        first, second = numpy.argsort(-numpy.median(repeats, axis=1))[:2]
+        won += ratio_interval(repeats[first].tolist(), repeats[second].tolist()).low > 1
+    assert won / (ROUNDS // 4) <= 1 - CONFIDENCE
