@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bucketbench.streams import abandon
+from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["say"]
 
@@ -15,4 +15,6 @@ def say(line: str) -> None:
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
     except OSError:
-        abandon(sys.stderr)  # nobody reads it any more, or its disk is full: that must cost no job its result
+        redirect_to_devnull(
+            sys.stderr
+        )  # nobody reads it any more, or its disk is full: that must cost no job its result

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
-__all__ = ["abandon"]
+__all__ = ["redirect_to_devnull"]
 
 
-def abandon(stream: TextIO) -> None:
+def redirect_to_devnull(stream: TextIO) -> None:
     """Let what the stream still holds, and all that is yet written to it, go nowhere.
 
     Python flushes both streams when it exits, and exits with status 120 where that fails.

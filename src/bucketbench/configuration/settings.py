@@ -108,7 +108,7 @@ class JobSettings(ABC):
         return Path(str(self.config["cache_dir"])).expanduser().absolute()
 
     @property
-    def made_mark(self) -> Path:
+    def completion_marker(self) -> Path:
         """The file that tells that the testbed's directory has the job's objects.
 
         A mark of our own, left when they were whole: how the testbed keeps its objects is the testbed's business.

@@ -15,7 +15,7 @@ from bucketbench.report.markdown import render_markdown
 from bucketbench.report.rows import json_rows
 from bucketbench.report.runs import Run, by_scenario, load_run, newest_run
 from bucketbench.report.table import print_report
-from bucketbench.streams import abandon
+from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["main"]
 
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"bucketbench report: {error}\n")
         return 2
     except BrokenPipeError:
-        abandon(sys.stdout)  # the reader, such as head, has seen enough
+        redirect_to_devnull(sys.stdout)  # the reader, such as head, has seen enough
     return 0
 
 

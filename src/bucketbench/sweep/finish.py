@@ -8,7 +8,7 @@ from pathlib import Path
 from bucketbench.errors import ResultsError
 from bucketbench.progress import say
 from bucketbench.results.record import RunRecord
-from bucketbench.streams import abandon
+from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["finish"]
 
@@ -44,4 +44,4 @@ def _print_report(directory: Path) -> None:
         print_report(run)
         sys.stdout.flush()
     except BrokenPipeError:
-        abandon(sys.stdout)  # the reader, such as head, has seen enough
+        redirect_to_devnull(sys.stdout)  # the reader, such as head, has seen enough

@@ -132,7 +132,9 @@ class Sweep:
         return settings_of(composed, composed.hydra)
 
     def _hydra_overrides(self) -> list[str]:
-        return [str(override).lstrip("+") for override in self._config.hydra.overrides.hydra]
+        # Not resolved: an override may refer to the number of a job.
+        overrides: Any = OmegaConf.to_container(self._config.hydra.overrides.hydra, resolve=False)
+        return [str(override).lstrip("+") for override in overrides]
 
     def _check_launcher(self) -> None:
         launcher = str(self._config.hydra.launcher._target_)

@@ -26,7 +26,17 @@ def test_a_scenario_takes_two_files_and_a_client_two(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).with_name("extension"), own, ignore=shutil.ignore_patterns("__pycache__"))
     files = sorted(str(path.relative_to(own)) for path in own.rglob("*") if path.is_file())
     assert files == ["client/waiting.yaml", "rounds.yaml", "rounds/scenario.py", "waiting.py"]
-    done = bucketbench(tmp_path, "run", "rounds", "--multirun", "--config-dir", str(own), "repeat=0,1", "times=2,4")
+    done = bucketbench(
+        tmp_path,
+        "run",
+        "rounds",
+        "--multirun",
+        "--config-dir",
+        str(own),
+        "repeat=0,1",
+        "times=2,4",
+        "hydra.sweep.subdir=job-${hydra.job.num}",
+    )
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "multirun" / "rounds").iterdir()
     results = json.loads((run / "run_results.json").read_bytes())

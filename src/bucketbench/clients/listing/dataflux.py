@@ -10,7 +10,7 @@ import multiprocessing
 from collections.abc import Iterable
 
 from bucketbench.clients.dataflux import prepare_environment
-from bucketbench.clients.listing.protocol import Kept
+from bucketbench.clients.listing.protocol import LibraryNames
 from bucketbench.clients.protocol import Target
 
 __all__ = ["DatafluxFastList"]
@@ -39,4 +39,4 @@ class DatafluxFastList:
             sort_results=False,
             prefix=target.prefix,
         )
-        return Kept(controller.run())
+        return LibraryNames(controller.run())

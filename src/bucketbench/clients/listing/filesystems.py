@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bucketbench.clients.listing.protocol import Kept
+from bucketbench.clients.listing.protocol import LibraryNames
 from bucketbench.clients.protocol import Target
 
 __all__ = ["GCSFSFind", "S3FSFind"]
@@ -28,7 +28,7 @@ class _Find:
         self._filesystem.invalidate_cache()
         found = self._filesystem.find(f"{target.bucket}/{target.prefix}", detail=True)
         bucket = len(target.bucket) + 1  # paths begin with the bucket and a slash
-        return Kept(found.values(), lambda info: (info["name"][bucket:], info["size"]))
+        return LibraryNames(found.values(), lambda info: (info["name"][bucket:], info["size"]))
 
 
 class S3FSFind(_Find):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from bucketbench.clients.protocol import Target
 
-__all__ = ["Kept", "ListingClient"]
+__all__ = ["LibraryNames", "ListingClient"]
 
 
 class ListingClient(Protocol):
@@ -15,7 +15,7 @@ class ListingClient(Protocol):
 
     It makes its connections when it first lists and keeps them for the next time, but no names: each call of ``names``
     lists anew. A client that gets names one page after another yields them as they come; one that returns when all are
-    there returns what its library gave it, so that the memory of that counts (see :class:`Kept`).
+    there returns what its library gave it, so that the memory of that counts (see :class:`LibraryNames`).
     """
 
     def names(self, target: Target) -> Iterable[tuple[str, int]]:
@@ -23,7 +23,7 @@ class ListingClient(Protocol):
         ...
 
 
-class Kept:
+class LibraryNames:
     """Names in the library's own form, kept as they are and made pairs of key and size one by one.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from bucketbench.clients.listing.protocol import Kept
+from bucketbench.clients.listing.protocol import LibraryNames
 from bucketbench.clients.protocol import Target
 from bucketbench.clients.torchbucket import store_config
 from torchbucket.listing import Listing, list_objects
@@ -38,7 +38,7 @@ class TorchbucketColumns(_Opened):
 
     def names(self, target: Target) -> Iterable[tuple[str, int]]:
         """Every object of the target, in the order of its keys."""
-        return Kept(_Pairs(list_objects(self._open(target), target.prefix)))
+        return LibraryNames(_Pairs(list_objects(self._open(target), target.prefix)))
 
 
 class TorchbucketPages(_Opened):

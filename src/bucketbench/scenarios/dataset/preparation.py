@@ -20,7 +20,7 @@ from bucketbench.scenarios.dataset.job import DatasetJob, LocalCopy
 from bucketbench.scenarios.dataset.settings import DatasetSettings
 from bucketbench.scenarios.dataset.warming import WARMED_MEMORY_SHARE, warm
 from bucketbench.scenarios.scenario import Places, write_options
-from bucketbench.streams import abandon
+from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["DatasetPreparation"]
 
@@ -53,7 +53,7 @@ class DatasetPreparation:
         total_bytes = sum(entry.size_bytes for entry in manifest.entries)
         if settings.uses_testbed and total_bytes <= WARMED_MEMORY_SHARE * psutil.virtual_memory().total:
             warm(target, (entry.key for entry in manifest.entries))
-        mark = settings.made_mark
+        mark = settings.completion_marker
         if settings.uses_testbed and not mark.exists():
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
@@ -112,7 +112,7 @@ def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, A
                 try:
                     progress(report)
                 except OSError:  # as in say
-                    abandon(sys.stderr)
+                    redirect_to_devnull(sys.stderr)
 
             return ensure_dataset(
                 target.uri, settings.dataset_spec, progress=show, lock_directory=settings.cache_directory, **options

@@ -130,7 +130,7 @@ class DatasetSettings(JobSettings):
                 "dataloader.num_workers, dataloader.prefetch_factor or dataloader.batch_size"
             )
         data_bytes = spec.num_samples * spec.sample_size_bytes
-        if self.uses_testbed and not self.made_mark.is_file() and data_bytes > free_disk_bytes * _DISK_SHARE:
+        if self.uses_testbed and not self.completion_marker.is_file() and data_bytes > free_disk_bytes * _DISK_SHARE:
             raise PreflightError(
                 f"the data set of {spec.num_samples:,} samples of {format_bytes(spec.sample_size_bytes)} takes "
                 f"{format_bytes(data_bytes)}, and {self.cache_directory} has {format_bytes(free_disk_bytes)} left: "
