@@ -108,7 +108,7 @@ def test_a_clients_own_batch_sampler_gets_the_batches_of_each_pass() -> None:
 
     loader = JobLoader(
         Items(item), settings=settings(shuffle=True), start_method="none", content=CHECK, model=Model(), seed=0,
-        batch_sampler=batch_sampler,
+        batch_sampler=batch_sampler, ranks=Ranks(),
     )  # fmt: skip
     for epoch, limit in ((0, None), (1, None), (2, 5)):
         read = [batch.positions for batch in loader.batches(epoch=epoch, limit=limit)]
