@@ -21,11 +21,14 @@ def bucketbench(place: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=240, check=False)
 
 
-def test_a_scenario_takes_two_files_and_a_client_two(tmp_path: Path) -> None:
+def test_a_scenario_a_client_and_a_sink_take_two_files_each(tmp_path: Path) -> None:
     own = tmp_path / "own"
     shutil.copytree(Path(__file__).with_name("extension"), own, ignore=shutil.ignore_patterns("__pycache__"))
     files = sorted(str(path.relative_to(own)) for path in own.rglob("*") if path.is_file())
-    assert files == ["client/waiting.yaml", "rounds.yaml", "rounds/scenario.py", "waiting.py"]
+    assert files == [
+        "client/waiting.yaml", "counting.py", "hydra/callbacks/counting.yaml", "rounds.yaml", "rounds/scenario.py",
+        "waiting.py",
+    ]  # fmt: skip
     done = bucketbench(
         tmp_path,
         "run",
@@ -36,9 +39,11 @@ def test_a_scenario_takes_two_files_and_a_client_two(tmp_path: Path) -> None:
         "repeat=0,1",
         "times=2,4",
         "hydra.sweep.subdir=job-${hydra.job.num}",
+        "hydra/callbacks=[results,counting]",
     )
     assert done.returncode == 0, done.stderr
-    (run,) = (tmp_path / "multirun" / "rounds").iterdir()
+    (run,) = (path for path in (tmp_path / "multirun" / "rounds").iterdir() if path.is_dir())
+    assert json.loads((run.parent / "pushed.json").read_text()) == [0, 1, 2, 3]
     results = json.loads((run / "run_results.json").read_bytes())
     order = [(job["repeat"], job["parameters"]["times"], job["client"]) for job in results["jobs"]]
     assert order == [(repeat, rounds, "waiting") for repeat in (0, 1) for rounds in (2, 4)]
