@@ -19,7 +19,7 @@ def points_of_scenario(scenario: str, *overrides: str, directory: Path | None = 
         found.extend(sweep._settings(point) for point in sweep._points(arguments).points)
         raise SystemExit(0)  # nothing is launched, and no result is written
 
-    options = [] if directory is None else ["--multirun", "--config-dir", str(directory)]
+    options = [] if directory is None else ["--config-dir", str(directory)]
     with mock.patch.object(Sweep, "run", compose):
         assert run_scenario(scenario, [*options, *overrides]) == 0
     return found

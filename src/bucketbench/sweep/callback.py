@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
@@ -36,6 +37,13 @@ class ResultsCallback(Callback):
         except ResultsError as error:
             # The jobs' own files are there; the next job must not be lost for this.
             _log.error("%s", error)
+
+    def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """End the program with status 1 where the only job of ``hydra.mode=RUN`` failed."""
+        del config
+        job_return: JobReturn = kwargs["job_return"]
+        if job_return.status is JobStatus.COMPLETED and not job_return.return_value.ok:
+            raise SystemExit(1)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Write the whole, print the table, and end the program with status 1 where a job or the writing failed."""

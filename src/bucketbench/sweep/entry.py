@@ -30,6 +30,11 @@ __all__ = ["run_scenario"]
 
 _FULL_ERROR: Final = "HYDRA_FULL_ERROR"
 _COMPLETED: Final = "COMP_LINE"
+_COMMANDS: Final = frozenset({
+    "--cfg", "-c", "--info", "-i", "--help", "-h", "--hydra-help", "--version", "--run", "-r", "--multirun", "-m",
+    "--shell-completion", "-sc", "--experimental-rerun",
+})  # fmt: skip
+"""What a Hydra program may be asked for beside a sweep."""
 
 
 class ScenarioSearchPath(SearchPathPlugin):
@@ -93,7 +98,7 @@ def _arguments(program: str, arguments: Sequence[str]) -> Iterator[None]:
     before = sys.argv
     line = os.environ.get(_COMPLETED)
     # Hydra would tell the mode by composing, and name another error where that fails.
-    asks = any(argument.startswith(("-", "hydra.mode=")) for argument in arguments)
+    asks = any(argument.partition("=")[0] in _COMMANDS | {"hydra.mode"} for argument in arguments)
     sys.argv = [program, *arguments, *([] if asks else ["--multirun"])]
     if line is not None:
         os.environ[_COMPLETED] = line.replace(f"{program} ", "bucketbench ", 1)

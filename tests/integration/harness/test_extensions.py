@@ -52,7 +52,7 @@ def test_a_scenario_a_client_and_a_sink_take_two_files_each(tmp_path: Path) -> N
     assert "rounds/s" in done.stdout
     again = bucketbench(tmp_path, "report", "--config-dir", str(own), "--recompute", str(run))
     assert again.stdout.splitlines()[-8:] == done.stdout.splitlines()[-8:]
-    wrong = bucketbench(tmp_path, "run", "rounds", "--multirun", "--config-dir", str(own), "times=0")
+    wrong = bucketbench(tmp_path, "run", "rounds", "--config-dir", str(own), "times=0")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert "times=0 cannot be used: expected a whole number from 1 to 100" in wrong.stderr
 
@@ -78,6 +78,15 @@ def test_another_launcher_runs_a_sweep_one_job_at_a_time(place: Workplace, launc
     starts = [job["started_at"] for job in jobs]
     assert starts == sorted(starts)
     assert "Good " in done.out, "the table"
+
+
+def test_a_single_job_without_a_sweep(place: Workplace) -> None:
+    done = place.run("hydra.mode=RUN", "client=Good", "hydra.run.dir=alone")
+    assert done.status == 0, done.err
+    result = json.loads((place.directory / "alone" / "job_results.json").read_bytes())
+    assert (result["status"], result["verification"]["checked"]) == ("ok", SAMPLES)
+    failed = place.run("hydra.mode=RUN", "client=Missing", "hydra.run.dir=again")
+    assert (failed.status, place.runs(), place.left_over()) == (1, [], [])
 
 
 def test_jobs_at_the_same_time_on_one_machine_are_refused_unless_asked_for(place: Workplace) -> None:
