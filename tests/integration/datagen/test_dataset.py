@@ -69,7 +69,7 @@ def test_what_is_there_is_kept_and_what_is_missing_or_cut_is_made_again(tmp_path
 
 def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     uri = (tmp_path / "set").as_uri()
-    command = [sys.executable, "-m", "bucketbench.datagen.command", "-n", "3000", "--sample-size", "8KiB", "--uri", uri]
+    command = [sys.executable, "-m", "bucketbench.datagen.command", "-n", "1500", "--sample-size", "8KiB", "--uri", uri]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
         [*command, "-j", "1"], env=environment, start_new_session=True, stderr=subprocess.DEVNULL
@@ -88,7 +88,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     # Whether the kill hit a write is up to chance; here is what one leaves.
     (tmp_path / "set" / f".{temporary_key('000000099.jpg')}").write_bytes(b"half")
     reports = list[ProgressReport]()
-    spec = DatasetSpec(num_samples=3000, sample_size_bytes=8192)
+    spec = DatasetSpec(num_samples=1500, sample_size_bytes=8192)
     manifest = ensure_dataset(uri, spec, lock_directory=tmp_path, progress=reports.append)
     assert reports[0].objects_found >= 64
     assert not parts.exists() or not list(parts.iterdir())
