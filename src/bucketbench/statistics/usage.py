@@ -117,7 +117,10 @@ def _added_memory_mib(
     if any(operation.started_s < bare.at_s for operation in operations):
         return "no usage sample was taken before the client was built"
     servers = [operation for operation in operations if operation.kind is OperationKind.FORK_SERVER]
-    spans = [Window(epoch=one.epoch, started_s=one.started_s, ended_s=one.ended_s) for one in servers]
+    spans = [
+        Window(epoch=one.epoch, started_s=one.started_s, ended_s=one.ended_s)
+        for one in sorted(servers, key=lambda one: (one.started_s, one.ended_s))
+    ]
     try:
         started_bytes = growth(usage, spans, lambda sample: sample.rss_bytes)
     except LookupError:

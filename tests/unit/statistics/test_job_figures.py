@@ -72,6 +72,20 @@ def test_the_memory_of_a_fork_server_is_not_the_clients() -> None:
     assert late.reason == "no usage sample was taken before the client was built"
 
 
+def test_the_fork_servers_of_all_ranks_count_in_whatever_order_they_were_recorded() -> None:
+    samples = [
+        usage(at_s, 0.0, rss_mib=rss_mib)
+        for at_s, rss_mib in ((0.0, 240), (1.0, 250), (1.9, 480), (3.0, 480), (4.5, 710), (10.0, 730), (12.0, 800))
+    ]
+    first, second = (
+        operation(OperationKind.FORK_SERVER, started_s, started_s + 0.7, phase=Phase.WARMUP, epoch=-1)
+        for started_s in (1.1, 3.1)
+    )
+    epoch = operation(OperationKind.EPOCH, 10, 12)
+    for recorded in ([first, second, epoch], [second, first, epoch]):
+        assert FIGURES.of_job(recorded, samples)["added_memory_mib"].value == 100
+
+
 def test_nothing_recorded_gives_reasons_and_no_zero() -> None:
     figures = FIGURES.of_job([], [])
     assert figures.keys() == FIGURES.units.keys()
