@@ -72,8 +72,8 @@ SAMPLERS = {
 
 WORKERS = {
     "no workers": {"num_workers": 0},
-    "fork": {"num_workers": 2, "multiprocessing_context": "fork", "persistent_workers": True, "prefetch_factor": 1},
-    "spawn": {"num_workers": 2, "multiprocessing_context": "spawn"},
+    "fork": {"num_workers": 2, "multiprocessing_context": "fork"},
+    "spawn": {"num_workers": 2, "multiprocessing_context": "spawn", "persistent_workers": True, "prefetch_factor": 1},
 }
 
 
