@@ -66,7 +66,9 @@ LAUNCHERS = {"joblib": "hydra_plugins.hydra_joblib_launcher", "submitit_local": 
              "ray": "hydra_plugins.hydra_ray_launcher"}  # fmt: skip
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize(
+    "launcher", ["joblib", *(pytest.param(name, marks=pytest.mark.nightly) for name in LAUNCHERS if name != "joblib")]
+)
 def test_another_launcher_runs_a_sweep_one_job_at_a_time(place: Workplace, launcher: str) -> None:
     if find_spec(LAUNCHERS[launcher]) is None:
         pytest.skip(f"{LAUNCHERS[launcher]} is not installed")
