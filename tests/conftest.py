@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # Each takes a minute or so: begun last, one of them would run by itself at the end, while the others have nothing left.
 _LONGEST = (
     "test_sweep.py",
+    "test_extensions.py",
     "test_failing_clients.py",
     "test_clients.py",
     "test_readme.py",
