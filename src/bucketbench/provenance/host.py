@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ def describe_host() -> dict[str, Any]:
     }
 
 
+@cache  # a run has one, and asks for it with each of its jobs
 def git_commit() -> str | None:
     """The commit that this program's source is checked out at, ``-dirty`` added where tracked files were changed.
 

@@ -104,11 +104,12 @@ def read_jobs(run_directory: Path) -> tuple[tuple[Path, JobResult], ...]:
         ResultsError: a file cannot be read, is damaged, or of a newer schema; the message names it.
     """
     read = [(file.parent, _result(_read_object(file), str(file))) for file in run_directory.rglob(JOB_RESULTS_FILE)]
-    return tuple(sorted(read, key=lambda found: (found[1].number, _natural(found[0].name))))
+    return tuple(sorted(read, key=lambda found: (found[1].number, _natural(found[0]))))
 
 
-def _natural(name: str) -> tuple[bool, int, str]:
-    """The order of directories' names: numbers first, as numbers. Results of version 1 have no other."""
+def _natural(folder: Path) -> tuple[bool, int, str]:
+    """The order of directories by name: numbers first, as numbers. Results of version 1 have no other."""
+    name = folder.name
     return not name.isdecimal(), int(name) if name.isdecimal() else 0, name
 
 
@@ -183,14 +184,10 @@ def _incomplete(fields: Mapping[str, Any], jobs: int, file: Path) -> tuple[str, 
     return ()
 
 
-def _place(folder: Path) -> tuple[bool, int, str]:
-    return _natural(folder.name)
-
-
 def _interrupted_run(directory: Path) -> Run:
     notes = [f"{RUN_RESULTS_FILE} is missing: the sweep was interrupted, or still runs"]
     results: list[JobResult] = []
-    for folder in sorted({file.parent for mark in _JOB_MARKS for file in directory.rglob(mark)}, key=_place):
+    for folder in sorted({file.parent for mark in _JOB_MARKS for file in directory.rglob(mark)}, key=_natural):
         file = folder / JOB_RESULTS_FILE
         name = folder.relative_to(directory)
         if not file.exists():

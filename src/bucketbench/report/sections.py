@@ -116,8 +116,7 @@ def _is_told_by_preset(name: str, run: Run) -> bool:
 
 def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, bool, bool, float, str]:
     failed, median = summary.status is Status.FAILED, summary.figures[figure].median
-    value = (median or 0.0) * (1 if better is Better.LOWER else -1)
-    return not summary.role.competes, failed, median is None, value, summary.client
+    return not summary.role.competes, failed, *better.place(median), summary.client
 
 
 def _percent(summary: Summary, ceiling: Summary | None, figure: str, better: Better) -> Figure:

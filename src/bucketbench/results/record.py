@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -78,7 +78,7 @@ class RunRecord:
         Raises:
             ResultsError: it could not be written.
         """
-        fields = {name: value for name, value in asdict(replace(self, directory=Path())).items() if name != "directory"}
+        fields = {name: value for name, value in asdict(self).items() if name != "directory"}
         write_json(self.directory / RECORD_FILE, fields)
 
     def write_results(self, *, ended: bool) -> dict[str, Any]:

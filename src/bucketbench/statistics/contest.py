@@ -137,8 +137,7 @@ def _ahead(first: Summary, other: Summary, figure: str, better: Better) -> Compa
 
 
 def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, float, str]:
-    median = figure_of(summary, figure).median
-    return median is None, (median or 0.0) * (1 if better is Better.LOWER else -1), summary.client
+    return *better.place(figure_of(summary, figure).median), summary.client
 
 
 def _has(summary: Summary, figure: str) -> bool:

@@ -44,6 +44,10 @@ class Better(StrEnum):
     LOWER = "lower"
     NEITHER = "neither"  # it describes, and no value is better than another
 
+    def place(self, value: float | None) -> tuple[bool, float]:
+        """What sorts values so that the best comes first, and none last; the highest where neither is better."""
+        return value is None, (value or 0.0) * (1 if self is Better.LOWER else -1)
+
 
 @dataclass(frozen=True, slots=True)
 class FigureKind:

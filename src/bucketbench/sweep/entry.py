@@ -21,7 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.schema import ScenarioConfig
-from bucketbench.errors import BucketbenchError, ConfigurationError
+from bucketbench.errors import ConfigurationError
 from bucketbench.job.run import run_job
 from bucketbench.scenarios import find_scenario
 from bucketbench.sweep.messages import explained
@@ -47,13 +47,12 @@ class ScenarioSearchPath(SearchPathPlugin):
         search_path.append(provider="scenario", path=f"file://{self.directory}")
 
 
-def run_scenario(name: str, arguments: Sequence[str], *, program: str = "bucketbench run") -> int:
+def run_scenario(name: str, arguments: Sequence[str]) -> int:
     """Hand a scenario's command line to Hydra.
 
     Args:
         name: of the scenario, and of its configuration file.
         arguments: what follows it: overrides, and the options of every Hydra program.
-        program: what the user called, for its help.
 
     Returns:
         0; 1 when a job failed or results could not be written; 130 when the sweep was interrupted. The results of its
@@ -71,13 +70,11 @@ def run_scenario(name: str, arguments: Sequence[str], *, program: str = "bucketb
     if ScenarioSearchPath not in Plugins.instance().discover(SearchPathPlugin):
         Plugins.instance().register(ScenarioSearchPath)
     main = hydra.main(config_path=str(conf), config_name=name, version_base="1.3")(run_job)
-    with _arguments(f"{program} {name}", arguments), _errors_raised():
+    with _arguments(f"bucketbench run {name}", arguments), _errors_raised():
         try:
             main()
         except SystemExit as ended:
             return ended.code if isinstance(ended.code, int) else 1
-        except BucketbenchError:
-            raise
         except (HydraException, OmegaConfBaseException) as error:
             text = explained(error, scenario=name, keys=_dotted_keys(scenario.settings.schema))
             raise ConfigurationError(text) from error

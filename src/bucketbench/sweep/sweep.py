@@ -196,9 +196,9 @@ class Sweep:
 
     def _tell_lost(self, point: Sequence[str], number: int, job: JobReturn | None, *, otherwise: str) -> None:
         """Write the results, failed, of a job that has left none."""
-        composed = self._context.config_loader.load_sweep_config(self._config, list(point)) if _failed(job) else None
-        if composed is None:
+        if job is not None and job.status is JobStatus.COMPLETED:
             return
+        composed = self._context.config_loader.load_sweep_config(self._config, list(point))
         with open_dict(composed):
             composed.hydra.job.num = composed.hydra.job.id = number
         directory = Path(str(self._config.hydra.sweep.dir)) / str(OmegaConf.select(composed, "hydra.sweep.subdir"))
@@ -220,10 +220,6 @@ class Sweep:
             secrets=secret_values(),
         ).write(directory)
         say(f"[{number + 1}] FAILED: {reason}")
-
-
-def _failed(job: JobReturn | None) -> bool:
-    return job is None or job.status is not JobStatus.COMPLETED
 
 
 @contextmanager
