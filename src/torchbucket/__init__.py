@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import (
     ArchiveError,
+    CheckpointError,
     ChecksumError,
     ConfigError,
     NotFoundError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArchiveError",
+    "CheckpointError",
     "ChecksumError",
     "Compose",
     "ConfigError",

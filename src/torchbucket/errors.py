@@ -12,6 +12,7 @@ from torchbucket.public import public
 
 __all__ = [
     "ArchiveError",
+    "CheckpointError",
     "ChecksumError",
     "ConfigError",
     "NotFoundError",
@@ -122,6 +123,22 @@ class ArchiveError(TorchbucketError, ValueError):
 
     def __init__(self, message: str, *, uri: str = "", offset: int = 0) -> None:
         super().__init__(message, uri=uri, offset=offset)
+
+
+@public
+class CheckpointError(TorchbucketError, ValueError):
+    """A checkpoint's file is of no known format, damaged or cut, or does not fit the files beside it.
+
+    Args:
+        message: the file's address, what is wrong with it, and what to do.
+        uri: the file's address.
+    """
+
+    _FIELDS: ClassVar[Mapping[str, str | int | None]] = {"uri": ""}
+    uri: str
+
+    def __init__(self, message: str, *, uri: str = "") -> None:
+        super().__init__(message, uri=uri)
 
 
 @public

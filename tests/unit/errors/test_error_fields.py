@@ -8,9 +8,10 @@ import pytest
 from torch.utils.data import DataLoader, Dataset
 
 from torchbucket import errors
-from torchbucket.errors import ArchiveError, ChecksumError, NotFoundError, StoreError, TorchbucketError
+from torchbucket.errors import ArchiveError, CheckpointError, ChecksumError, NotFoundError, StoreError, TorchbucketError
 
 ARCHIVE = {"uri": "s3://pets/a.tar", "offset": 512}
+CHECKPOINT = {"uri": "s3://pets/model.safetensors"}
 STORE = {"operation": "get_object", "uri": "s3://pets/\u00e9\n1", "status": 503, "code": "SlowDown", "attempts": 3}
 CHECKSUM = STORE | {"algorithm": "crc32c", "expected": "AAAA", "computed": "BBBB"}
 
@@ -24,6 +25,8 @@ def fields_of(kind: type[TorchbucketError]) -> dict[str, object]:
         return CHECKSUM
     if issubclass(kind, StoreError):
         return STORE
+    if issubclass(kind, CheckpointError):
+        return CHECKPOINT
     return ARCHIVE if issubclass(kind, ArchiveError) else {}
 
 
