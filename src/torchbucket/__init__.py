@@ -31,6 +31,9 @@ from torchbucket.errors import (
 )
 
 if TYPE_CHECKING:
+    from torchbucket.checkpoint.checkpoint import Checkpoint
+    from torchbucket.checkpoint.loading import load
+    from torchbucket.checkpoint.saving import save
     from torchbucket.datasets.compose.options import Compose
     from torchbucket.datasets.iterable import IterableDataset
     from torchbucket.datasets.map import MapDataset
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArchiveError",
+    "Checkpoint",
     "CheckpointError",
     "ChecksumError",
     "Compose",
@@ -77,12 +81,15 @@ __all__ = [
     "TruncatedError",
     "UnsupportedError",
     "expand_braces",
+    "load",
     "merge_states",
     "open_store",
+    "save",
     "sweep_temporaries",
 ]
 
 _LOADED_WHEN_USED = {
+    "Checkpoint": "torchbucket.checkpoint.checkpoint",
     "Compose": "torchbucket.datasets.compose.options",
     "IterableDataset": "torchbucket.datasets.iterable",
     "MapDataset": "torchbucket.datasets.map",
@@ -97,8 +104,10 @@ _LOADED_WHEN_USED = {
     "TarDataset": "torchbucket.datasets.tar.dataset",
     "TarSample": "torchbucket.datasets.tar.sample",
     "expand_braces": "torchbucket.datasets.tar.names",
+    "load": "torchbucket.checkpoint.loading",
     "merge_states": "torchbucket.datasets.merging",
     "open_store": "torchbucket.store",
+    "save": "torchbucket.checkpoint.saving",
     "SweptTemporaries": "torchbucket.datasets.temporaries.sweep",
     "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
 }

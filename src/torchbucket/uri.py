@@ -21,6 +21,9 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 # How a text begins that is a path on this machine and no address with its scheme forgotten.
 _PATHS: Final = ("/", "./", "../")
 
+# What ``pathlib.Path`` makes of an address: `s3:/bucket/key`.
+_COLLAPSED: Final = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectURI:
@@ -59,7 +62,9 @@ class ObjectURI:
 
         Args:
             address: a text with its scheme; or a path on this machine, as an ``os.PathLike`` or a text that begins with
-                ``/``, ``./`` or ``../``. The path of a directory names what is in it, as if it ended with a slash.
+                ``/``, ``./`` or ``../``. The path of a directory names what is in it, as if it ended with a slash. An
+                address that became a ``pathlib.Path``, and so lost a slash (``s3:/bucket/key``), is taken for what it
+                was.
 
         Raises:
             ConfigError: it is none; the message quotes it.
@@ -123,9 +128,12 @@ def _text_of(address: object) -> str:
             f"an address is a text such as 's3://bucket/key', or a path (str or os.PathLike) on this machine; got "
             f"{_without_userinfo(repr(address))} of the type {type(address).__name__}"
         )
+    path = os.fsdecode(address)
+    if collapsed := _COLLAPSED.match(path):
+        scheme = collapsed[1]
+        return f"{scheme}://{'/' * (scheme == 'file')}{path[collapsed.end() :]}"
     if isinstance(address, str) and not address.startswith(_PATHS):
         return address
-    path = os.fsdecode(address)
     is_directory = path.endswith("/") or os.path.isdir(path)  # noqa: PTH112  # the text is what is needed
     return f"file://{os.path.abspath(path)}{'/' * is_directory}"  # noqa: PTH100
 

@@ -100,7 +100,6 @@ def test_objects_come_by_several_addresses(uris: Any) -> None:
         "bucket/key",
         "http://host/key",
         "S3://bucket/key",
-        "s3:/bucket",
         "s3:///key",
         "s3://",
         "s3://bad bucket/k",
@@ -114,6 +113,15 @@ def test_objects_come_by_several_addresses(uris: Any) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         ObjectURI.parse(text)
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://bucket/d/key", "gs://bucket", "memory://name/k", "file:///data/k", "s3://bucket"]
+)
+def test_an_address_that_became_a_path_is_taken_for_what_it_was(address: str) -> None:
+    as_path = Path(address)
+    assert str(as_path) != address
+    assert ObjectURI.parse(as_path) == ObjectURI.parse(str(as_path)) == ObjectURI.parse(address)
 
 
 @pytest.mark.parametrize("text", ["s3://user:hunter2@bucket/key", "https://user:hunter2@host/", "user:hunter2@s3"])
