@@ -31,6 +31,8 @@ from torchbucket.errors import (
 )
 
 if TYPE_CHECKING:
+    from torchbucket.checkpoint.asynchronous import save_async
+    from torchbucket.checkpoint.background import SaveFuture
     from torchbucket.checkpoint.checkpoint import Checkpoint
     from torchbucket.checkpoint.loading import load
     from torchbucket.checkpoint.saving import save
@@ -68,6 +70,7 @@ __all__ = [
     "Read",
     "ReadAheadBatchSampler",
     "RetryConfig",
+    "SaveFuture",
     "ShardedSampler",
     "Store",
     "StoreConfig",
@@ -85,6 +88,7 @@ __all__ = [
     "merge_states",
     "open_store",
     "save",
+    "save_async",
     "sweep_temporaries",
 ]
 
@@ -99,6 +103,7 @@ _LOADED_WHEN_USED = {
     "PrefixStream": "torchbucket.datasets.prefix_stream",
     "Read": "torchbucket.store",
     "ReadAheadBatchSampler": "torchbucket.datasets.read_ahead_sampler",
+    "SaveFuture": "torchbucket.checkpoint.background",
     "ShardedSampler": "torchbucket.datasets.sampler",
     "Store": "torchbucket.store",
     "TarDataset": "torchbucket.datasets.tar.dataset",
@@ -108,6 +113,7 @@ _LOADED_WHEN_USED = {
     "merge_states": "torchbucket.datasets.merging",
     "open_store": "torchbucket.store",
     "save": "torchbucket.checkpoint.saving",
+    "save_async": "torchbucket.checkpoint.asynchronous",
     "SweptTemporaries": "torchbucket.datasets.temporaries.sweep",
     "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
 }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
+from torchbucket.checkpoint.asynchronous import save_async_to
+from torchbucket.checkpoint.background import SaveFuture
 from torchbucket.checkpoint.loading import load_from
 from torchbucket.checkpoint.location import key_below
-from torchbucket.checkpoint.saving import save_to
+from torchbucket.checkpoint.saving import PICKLE_PROTOCOL, save_to
 from torchbucket.config import StoreConfig, check_config
 from torchbucket.files.reader import ObjectReader
 from torchbucket.public import public
@@ -76,9 +79,30 @@ class Checkpoint:
         """
         return ObjectReader.lazy(self._store, key_below(self._base, key), uri=self.uri(key))
 
-    def save(self, obj: Any, key: str) -> ObjectInfo:
+    def save(
+        self,
+        obj: Any,
+        key: str,
+        *,
+        pickle_module: Any = pickle,
+        pickle_protocol: int = PICKLE_PROTOCOL,
+        multipart: bool = True,
+        verify: bool = False,
+    ) -> ObjectInfo:
         """Save an object; see :func:`torchbucket.save`."""
-        return save_to(self._store, key_below(self._base, key), obj)
+        return save_to(
+            self._store,
+            key_below(self._base, key),
+            obj,
+            pickle_module=pickle_module,
+            pickle_protocol=pickle_protocol,
+            multipart=multipart,
+            verify=verify,
+        )
+
+    def save_async(self, obj: Any, key: str, *, multipart: bool = True, verify: bool = False) -> SaveFuture:
+        """Save an object in the background; see :func:`torchbucket.save_async`."""
+        return save_async_to(self._store, key_below(self._base, key), obj, multipart=multipart, verify=verify)
 
     def load(self, key: str, *, map_location: Any = None, weights_only: bool = True) -> Any:
         """Load an object; see :func:`torchbucket.load`."""

@@ -76,12 +76,25 @@ class BaseStore(Store):
         """Begin a streamed write, published on the condition."""
 
     def write_from(
-        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
+        self,
+        key: str,
+        pieces: Sequence[Bytes],
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+        multipart: bool = True,
     ) -> ObjectInfo:
         check_key(key)
-        return self._write_from(key, [byte_view(piece) for piece in pieces], condition_of(if_absent, if_version))
+        condition = condition_of(if_absent, if_version)
+        return self._write_from(key, [byte_view(piece) for piece in pieces], condition, multipart)
 
-    def _write_from(self, key: str, pieces: Sequence[memoryview], condition: Condition | None) -> ObjectInfo:
+    def _write_from(
+        self,
+        key: str,
+        pieces: Sequence[memoryview],
+        condition: Condition | None,
+        multipart: bool,  # noqa: ARG002  # a store without requests knows no parts
+    ) -> ObjectInfo:
         """Write an object from flat memory, on the condition."""
         with self._open_writer(key, sum(map(len, pieces)), condition) as writer:
             writer.writelines(pieces)

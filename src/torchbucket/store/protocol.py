@@ -299,13 +299,22 @@ class Store(Protocol):
         return self.write_from(key, (data,), if_absent=if_absent, if_version=if_version)
 
     def write_from(
-        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
+        self,
+        key: str,
+        pieces: Sequence[Bytes],
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+        multipart: bool = True,
     ) -> ObjectInfo:
         """Write a whole object from pieces of memory, one after another, in parts where it is large.
 
         The memory is sent as it is, without a copy, and must not change before the call returns. Pieces may have any
         size and number and must be contiguous: a tensor's is ``memoryview(tensor.view(torch.uint8).numpy())``. For the
         conditions see ``open_writer``.
+
+        Without ``multipart`` it is one request whatever the size, for services without uploads in parts: a
+        ``StoreError``, before anything is sent, above the 5 GiB that one takes.
         """
         ...
 

@@ -137,10 +137,14 @@ class HttpStore(BaseStore):
         self._dialect.prepare()
         return PartWriter(self._transport, self._dialect, self._config, key, condition=condition, size_hint=size_hint)
 
-    def _write_from(self, key: str, pieces: Sequence[memoryview], condition: Condition | None) -> ObjectInfo:
+    def _write_from(
+        self, key: str, pieces: Sequence[memoryview], condition: Condition | None, multipart: bool
+    ) -> ObjectInfo:
         """Write an object from memory, without a copy of it."""
         self._dialect.prepare()
-        return write_from_memory(self._transport, self._dialect, self._config, key, pieces, condition)
+        return write_from_memory(
+            self._transport, self._dialect, self._config, key, pieces, condition, multipart=multipart
+        )
 
     def _delete(self, key: str, condition: Condition | None) -> None:
         self._ask(self._dialect.delete_object(key, condition=condition))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from torchbucket.config import MIB, StoreConfig
+from torchbucket.errors import StoreError
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.part_upload import PartUpload
@@ -32,6 +33,8 @@ def write_from_memory(
     key: str,
     pieces: Sequence[memoryview],
     condition: Condition | None,
+    *,
+    multipart: bool = True,
 ) -> ObjectInfo:
     """Write an object straight from the caller's memory, which must not change meanwhile; in parts above one part.
 
@@ -44,9 +47,21 @@ def write_from_memory(
         key: the object's key.
         pieces: flat views of bytes, one after another.
         condition: what must hold of the key.
+        multipart: whether several requests may be made; without, the object is one whatever its size.
+
+    Raises:
+        StoreError: the write failed, or the object is too large for the one request that may be made.
     """
     size_bytes, part_bytes = sum(map(len, pieces)), config.part_size_bytes
-    if size_bytes <= part_bytes:
+    if not multipart and size_bytes > dialect.largest_part_bytes:
+        uri = dialect.address(key)
+        raise StoreError(
+            f"write {uri}: the object has {size_bytes} bytes, and one request takes {dialect.largest_part_bytes}: "
+            "leave multipart switched on, or write several objects",
+            operation="write",
+            uri=uri,
+        )
+    if size_bytes <= part_bytes or not multipart:
         body = Body(pieces)
         return transport.run(dialect.put_object(key, body, dialect.upload_sum.of(body.pieces), condition=condition))
     # Each part is summed when it is made, so not all of them are made before the first has arrived.

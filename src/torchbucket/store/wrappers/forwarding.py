@@ -125,11 +125,19 @@ class ForwardingStore(Store):
         )
 
     def write_from(
-        self, key: str, pieces: Sequence[Bytes], *, if_absent: bool = False, if_version: str | None = None
+        self,
+        key: str,
+        pieces: Sequence[Bytes],
+        *,
+        if_absent: bool = False,
+        if_version: str | None = None,
+        multipart: bool = True,
     ) -> ObjectInfo:
         return self._call(
             "write_from",
-            lambda: self._inner.write_from(key, pieces, if_absent=if_absent, if_version=if_version),
+            lambda: self._inner.write_from(
+                key, pieces, if_absent=if_absent, if_version=if_version, multipart=multipart
+            ),
             sent_bytes=sum(len(byte_view(piece)) for piece in pieces),
         )
 

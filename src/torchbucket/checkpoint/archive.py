@@ -1,0 +1,141 @@
+"""The bytes of a checkpoint without a copy of any tensor: torch's own headers, and the tensors' memory between them."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+__all__ = ["Archive", "lay_out"]
+
+# What torch lays out without data exactly as with it. Other classes decide for themselves what they are pickled as.
+_CLASSES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_DEVICES: Final = ("cpu", "cuda")
+
+
+class Archive:
+    """What ``torch.save`` would write of an object, in pieces: headers, and the storages themselves.
+
+    The storages live as long as this does, and must not change before it was sent or copied. Of a record of tensors no
+    CRC-32 is written (it is 0, as torch's ``set_crc32_options(False)`` leaves all of them); torch never reads it.
+
+    Args:
+        pieces: flat tensors of bytes, one after another, on whatever device the storage is.
+    """
+
+    def __init__(self, pieces: list[torch.Tensor]) -> None:
+        self.pieces = pieces
+        self.size_bytes = sum(piece.numel() for piece in pieces)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all of it can be sent from where it lies."""
+        return all(piece.device.type == "cpu" for piece in self.pieces)
+
+    def views(self) -> list[memoryview]:
+        """The pieces' own memory, where they are ``in_memory``."""
+        return [memoryview(piece.numpy()) for piece in self.pieces]
+
+    def copy_to(self, memory: torch.Tensor) -> None:
+        """Copy all of it to the beginning of a flat tensor of bytes."""
+        start = 0
+        for piece in self.pieces:
+            memory[start : start + piece.numel()].copy_(piece)
+            start += piece.numel()
+
+
+def lay_out(obj: Any, pickle_protocol: int) -> Archive | None:
+    """Lay an object out as ``torch.save`` would, without reading any tensor.
+
+    None where this torch cannot, or where it holds a tensor that only ``torch.save`` knows how to write: a subclass, a
+    quantized or nested one, one on another device. Raises what ``torch.save`` would.
+    """
+    skip_data = getattr(torch.serialization, "skip_data", None)
+    if skip_data is None:
+        return None
+    storages: dict[str, torch.UntypedStorage] = {}
+    layout = _Layout()
+    try:
+        with skip_data():
+            torch.save(obj, layout, pickle_module=_recording(storages), pickle_protocol=pickle_protocol)
+    except _NeedsData:
+        return None
+    contents = [storage for storage in storages.values() if storage.nbytes()]
+    if [storage.nbytes() for storage in contents] != layout.skipped_bytes:
+        return None  # A torch that orders its records otherwise.
+    return Archive(list(_joined(layout.headers, contents)))
+
+
+class _NeedsData(Exception):  # noqa: N818  # no error: it says which way to go
+    """The object holds what cannot be laid out without its data."""
+
+
+class _Layout(io.RawIOBase):
+    """Takes what torch writes: headers by ``write``, and by ``seek`` the length of each storage that it leaves out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headers = [bytearray()]
+        self.skipped_bytes: list[int] = []
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Add to the header, which is torch's own memory and soon gone."""
+        header = self.headers[-1]
+        before = len(header)
+        header += data
+        return len(header) - before
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Note the length of a storage."""
+        if whence != io.SEEK_CUR:
+            raise io.UnsupportedOperation("torch writes an archive in order")
+        self.skipped_bytes.append(offset)
+        self.headers.append(bytearray())
+        return offset
+
+
+def _recording(storages: dict[str, torch.UntypedStorage]) -> Any:
+    """A stand-in for the module ``pickle`` whose pickler notes each storage, by the name that torch gives it."""
+
+    class Recorder(pickle.Pickler):
+        def __init_subclass__(cls) -> None:
+            # torch derives its pickler from this one, and names storages by the method that it overrides.
+            name_of = cls.persistent_id
+
+            def persistent_id(self: Recorder, obj: Any) -> Any:
+                name = name_of(self, obj)
+                if name is not None:
+                    storage = obj if isinstance(obj, torch.UntypedStorage) else obj._untyped_storage
+                    if storage.device.type not in _DEVICES:
+                        raise _NeedsData
+                    storages.setdefault(name[2], storage)
+                return name
+
+            cls.persistent_id = persistent_id  # type: ignore[method-assign,assignment]
+
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, torch.Tensor) and not _is_plain(obj):
+                raise _NeedsData
+            return NotImplemented
+
+    return SimpleNamespace(Pickler=Recorder, __name__="pickle")
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return (
+        type(tensor) in _CLASSES and tensor.device.type in _DEVICES and not tensor.is_quantized and not tensor.is_nested
+    )
+
+
+def _joined(headers: list[bytearray], storages: list[torch.UntypedStorage]) -> Iterator[torch.Tensor]:
+    for header, storage in zip(headers, storages, strict=False):
+        yield torch.frombuffer(header, dtype=torch.uint8)
+        yield torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[call-overload]
+    yield torch.frombuffer(headers[-1], dtype=torch.uint8)

@@ -1,0 +1,96 @@
+"""Saving in the background: the object is copied once, and the training goes on while the copy is sent."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any, Final
+
+import torch
+
+from torchbucket.checkpoint.archive import lay_out
+from torchbucket.checkpoint.background import SaveFuture, background
+from torchbucket.checkpoint.location import address, store_and_key
+from torchbucket.checkpoint.saving import PICKLE_PROTOCOL, send
+from torchbucket.config import StoreConfig
+from torchbucket.public import public
+from torchbucket.store.protocol import Store
+from torchbucket.uri import Address
+
+__all__ = ["save_async", "save_async_to"]
+
+
+@public
+def save_async(
+    obj: Any, uri: Address, *, config: StoreConfig | None = None, multipart: bool = True, verify: bool = False
+) -> SaveFuture:
+    """Copy an object into memory and return; the copy is saved in the background, as ``torchbucket.save`` does.
+
+    There is at most one copy in the process: a second call waits until the first one's is sent. Its memory is kept for
+    the next save, since fresh memory takes longer than the copy itself. Tensors on a GPU are copied to the host.
+
+    An interpreter that exits waits for the save. A failure is raised by the future; where nobody asks that, by the next
+    save, which is not done then, and at the interpreter's exit.
+
+    Args:
+        obj: anything that ``torch.save`` takes.
+        uri: the object's address, such as ``s3://bucket/run-1/step-100.pt``.
+        config: how to reach the bucket; None means ``StoreConfig()``.
+        multipart: see ``save``.
+        verify: see ``save``.
+
+    Returns:
+        A future of the object's description, with ``staged_s`` and ``durable_s``: when the copy was made, and when the
+        object was there.
+
+    Raises:
+        ConfigError: a wrong address or setting.
+        StoreError: an earlier save in the background failed, and nobody has asked its future.
+    """
+    store, key = store_and_key(uri, config)
+    return save_async_to(store, key, obj, multipart=multipart, verify=verify)
+
+
+def save_async_to(store: Store, key: str, obj: Any, *, multipart: bool = True, verify: bool = False) -> SaveFuture:
+    """Save an object under a key of a store in the background; see ``save_async``."""
+    began_s = time.monotonic()
+    future = SaveFuture(address(store, key))
+    background.take(future)
+    try:
+        content = _snapshots.copy_of(obj)
+        future.staged_s = time.monotonic() - began_s
+
+        def work() -> Any:
+            info = send(store, key, [content], multipart=multipart, verify=verify)
+            future.durable_s = time.monotonic() - began_s
+            return info
+
+        background.start(future, work)
+    except BaseException:
+        background.drop()
+        raise
+    return future
+
+
+class _Snapshots:
+    """The memory of the one copy that there is at a time, kept from one save to the next."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0, dtype=torch.uint8)
+
+    def copy_of(self, obj: Any) -> memoryview:
+        """The object's checkpoint, in memory that the next call uses again."""
+        archive = lay_out(obj, PICKLE_PROTOCOL)
+        if archive is None:
+            self._memory = torch.empty(0, dtype=torch.uint8)
+            file = io.BytesIO()
+            torch.save(obj, file)
+            return file.getbuffer()
+        if not archive.size_bytes <= self._memory.numel() <= 2 * archive.size_bytes:
+            self._memory = torch.empty(0, dtype=torch.uint8)  # freed before there is more
+            self._memory = torch.empty(archive.size_bytes, dtype=torch.uint8)
+        archive.copy_to(self._memory)
+        return memoryview(self._memory.numpy())[: archive.size_bytes]
+
+
+_snapshots: Final = _Snapshots()
