@@ -1,0 +1,151 @@
+"""What was saved is loaded as torch loads it, by each of the ways: in place at once, in place afterwards, as a file."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from late_store import LateStore
+from saved_objects import OBJECTS, TRUSTED, Reading, assert_same, torch_bytes
+
+from torchbucket import ConfigError, load
+from torchbucket.checkpoint import load_from
+from torchbucket.checkpoint.placed_archive import looks_at_no_data
+from torchbucket.store import Store, open_store
+
+WAYS = ("as it comes", "in place afterwards", "in pieces", "by an unknown torch")
+FORMATS: dict[str, dict[str, Any]] = {
+    "zip": {},
+    "zip, protocol 4": {"pickle_protocol": 4},
+    "legacy": {"_use_new_zipfile_serialization": False},
+}
+
+
+@pytest.fixture
+def store() -> Store:
+    return LateStore(open_store("memory://loading"))
+
+
+@pytest.fixture(params=WAYS)
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    loading = "torchbucket.checkpoint.loading"
+    if request.param == "in place afterwards":
+        monkeypatch.setattr(f"{loading}.looks_at_no_data", lambda _file: False)
+    elif request.param == "in pieces":
+        monkeypatch.setattr(f"{loading}.storage_records", lambda _file: None)
+    elif request.param == "by an unknown torch":
+        original = torch.serialization._load
+
+        def changed(archive: Any, where: Any, module: Any, **options: Any) -> Any:
+            return original(archive, where, module, **options)
+
+        monkeypatch.setattr(torch.serialization, "_load", changed)
+
+
+@pytest.mark.usefixtures("_way")
+@pytest.mark.filterwarnings("ignore")  # of prototypes among tensors, of protocol 4
+def test_everything_is_loaded_as_torch_loads_it(store: Store) -> None:
+    for form, options in FORMATS.items():
+        for name, make in {**OBJECTS, **TRUSTED}.items():
+            saved = _saved(make(), options)
+            if saved is None:
+                continue
+            store.write("k", saved)
+            trusted = name in TRUSTED
+            try:
+                wanted = torch.load(io.BytesIO(saved), weights_only=not trusted)
+            except Exception as error:  # noqa: BLE001  # what torch cannot load, nobody can
+                with pytest.raises(type(error)):
+                    load_from(store, "k", weights_only=not trusted)
+                continue
+            print(form, name)  # for the report of a failure
+            assert_same(load_from(store, "k", weights_only=not trusted), wanted)
+            assert_same(load_from(store, "k", weights_only=False), torch.load(io.BytesIO(saved), weights_only=False))
+
+
+def _saved(made: Any, options: dict[str, Any]) -> bytes | None:
+    try:
+        return torch_bytes(made, **options)
+    except Exception:  # noqa: BLE001  # the older format cannot hold everything
+        return None
+
+
+@pytest.mark.usefixtures("_way")
+def test_map_location(store: Store) -> None:
+    saved = torch_bytes({"weight": torch.arange(50.0), "bias": torch.nn.Parameter(torch.ones(3))})
+    store.write("k", saved)
+    locations: list[Any] = [None, "cpu", torch.device("cpu"), {"cuda:0": "cpu"}, {}, "meta", torch.device("meta")]
+    locations += [{"cpu": "meta"}, lambda storage, _location: storage, lambda _storage, _location: None]
+    locations += [lambda storage, _location: storage.clone()]
+    for location in locations:
+        found = load_from(store, "k", map_location=location)
+        assert_same(found, torch.load(io.BytesIO(saved), map_location=location))
+    with pytest.raises(RuntimeError, match="don't know how to restore"):
+        load_from(store, "k", map_location="nowhere")
+
+
+@pytest.mark.usefixtures("_way")
+def test_a_file_of_the_other_byte_order(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.byteorder", "big")
+        saved = torch_bytes([torch.arange(100), torch.arange(9, dtype=torch.int16), torch.tensor(1.5)])
+    store.write("k", saved)
+    found = load_from(store, "k")
+    assert_same(found, torch.load(io.BytesIO(saved)))
+    assert found[0][1] == 1 << 56
+
+
+def test_only_what_is_blind_is_unpickled_before_its_bytes_are_there() -> None:
+    blind = {"a training state", "tied weights", "views", "numbers", "no dimension, no element", "parameters"}
+    blind |= {"a gradient wanted", "conjugate and negative", "without content", "storages", "no tensor", "many"}
+    for name, make in {**OBJECTS, **TRUSTED}.items():
+        assert looks_at_no_data(io.BytesIO(torch_bytes(make()))) == (name in blind), name
+    assert not looks_at_no_data(io.BytesIO(torch_bytes([1], pickle_protocol=4)))
+    with torch.device("cpu"):  # A mode sees each tensor that is made.
+        assert not looks_at_no_data(io.BytesIO(torch_bytes([torch.ones(2)])))
+
+
+def test_tensors_without_content_cost_no_read_of_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write("k", torch_bytes({"weight": torch.ones(1 << 20)}))
+    monkeypatch.setattr(LateStore, "submit_read_into", None)
+    assert load_from(store, "k", map_location="meta")["weight"].is_meta
+    with torch.serialization.skip_data():
+        assert load_from(store, "k")["weight"].shape == (1 << 20,)
+    with torch._subclasses.FakeTensorMode():
+        assert isinstance(load_from(store, "k")["weight"], torch._subclasses.FakeTensor)
+
+
+def test_a_refused_class_is_told_before_the_bytes_are_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write("k", torch_bytes([torch.ones(1 << 20), Reading(torch.ones(2))]))
+    monkeypatch.setattr(LateStore, "submit_read_into", None)
+    with pytest.raises(Exception, match="Reading was not an allowed global") as raised:
+        load_from(store, "k")
+    assert type(raised.value).__name__ == "UnpicklingError"
+    assert "memory://loading/k" in raised.value.__notes__[0]
+
+
+def test_an_allowed_class(store: Store) -> None:
+    store.write("k", torch_bytes(Reading(torch.arange(1000.0))))
+    with torch.serialization.safe_globals([Reading]):
+        assert load_from(store, "k").total == 499500
+
+
+def test_a_whole_object_by_its_address(store: Store) -> None:
+    store.write("run/1.pt", torch_bytes({"step": torch.tensor(7)}))
+    assert load("memory://loading/run/1.pt")["step"] == 7
+    with pytest.raises(ConfigError, match="cannot be mapped"):
+        load("memory://loading/run/1.pt", mmap=True)
+
+
+def test_a_program_of_torch_is_refused_or_run_as_torch_does(store: Store) -> None:
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), file)
+    store.write("k", file.getvalue())
+    with pytest.warns(UserWarning, match="TorchScript"), pytest.raises(RuntimeError, match="TorchScript"):
+        load_from(store, "k")
+    with pytest.warns(UserWarning, match="TorchScript"):
+        module: Callable[..., Any] = load_from(store, "k", weights_only=False)
+    assert module(torch.ones(1, 2)).shape == (1, 2)
