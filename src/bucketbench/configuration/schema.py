@@ -43,6 +43,7 @@ class TargetConfig:
     anonymous: bool = False
     ca_bundle: Optional[str] = None
     tls: bool = True
+    opaque_etags: bool = False
 
 
 @dataclass(kw_only=True)

@@ -24,7 +24,7 @@ _NO_PARAMETERS: Final = frozenset({
     "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "default_clients", "client",
     "target.name", "target.ca_bundle", "target.tls", "target.testbed",
 })  # fmt: skip
-_TESTBED_GROUPS: Final = frozenset({"network", "faults"})
+_TESTBEDS_OWN: Final = frozenset({"network", "faults", "target.opaque_etags"})
 # Of a client: what it is called and where it is found, but not how it reads.
 _NO_CLIENT_OPTIONS: Final = frozenset({"name", "role", "requires", "path", "schemes"})
 
@@ -60,6 +60,11 @@ class JobSettings(ABC):
     def __post_init__(self) -> None:
         check(self.config, schema=self.schema, rules=self.rules)
         _ = self.network_model, self.fault_set, self.prefix, self.own_parameters()  # their own checks
+        if self.config["target"]["opaque_etags"] and not self.uses_testbed:
+            raise ConfigurationError(
+                f"target.opaque_etags=true cannot be used: target={self.config['target']['name']} is a real service and "
+                "chooses its ETags itself; leave it out, or take target=local"
+            )
 
     @property
     def scenario(self) -> str:
@@ -127,7 +132,7 @@ class JobSettings(ABC):
         That is the whole configuration, value by value, so that an edited file is another experiment though its name is
         the same; names of presets are among the values, for readers.
         """
-        hidden = _NO_PARAMETERS | self.no_parameters | (frozenset() if self.uses_testbed else _TESTBED_GROUPS)
+        hidden = _NO_PARAMETERS | self.no_parameters | (frozenset() if self.uses_testbed else _TESTBEDS_OWN)
         named = {
             "target": self.config["target"]["name"],
             "network": self.network if self.uses_testbed else None,

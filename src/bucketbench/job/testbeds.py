@@ -21,7 +21,7 @@ from buckettestbed.launch import DirectoryInUseError, RunningTestbed, launch_tes
 
 __all__ = ["Testbeds"]
 
-_Key = tuple[bool, str, str]  # whether TLS is spoken, where objects are kept, the bucket
+_Key = tuple[bool, bool, str, str]  # whether TLS is spoken and ETags are opaque, where objects are kept, the bucket
 
 
 class Testbeds:
@@ -104,10 +104,11 @@ class Testbeds:
         if not settings.uses_testbed:
             return None
         fields = settings.config["target"]
-        key = (bool(fields["tls"]), str(settings.cache_directory), str(fields["bucket"]))
+        tls, opaque_etags, bucket = bool(fields["tls"]), bool(fields["opaque_etags"]), str(fields["bucket"])
+        key = (tls, opaque_etags, str(settings.cache_directory), bucket)
         if key not in self._testbeds:
             ask_loopback_directly(os.environ)
-            self._testbeds[key] = self._launch(settings, buckets=[fields["bucket"]], tls=fields["tls"])
+            self._testbeds[key] = self._launch(settings, buckets=[bucket], tls=tls, opaque_etags=opaque_etags)
         return self._testbeds[key]
 
     def _launch(self, settings: JobSettings, **options: Any) -> RunningTestbed:
@@ -124,10 +125,10 @@ class Testbeds:
 def _found_here(running: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Key, RunningTestbed]]:
     for fields in running:
         if fields["node"] == platform.node() and psutil.pid_exists(fields["pid"]):
-            tls, directory, bucket = fields["key"]
+            tls, opaque_etags, directory, bucket = fields["key"]
             ca_certificate = fields["ca_certificate"]
             yield (
-                (tls, directory, bucket),
+                (tls, opaque_etags, directory, bucket),
                 RunningTestbed(
                     s3_endpoint=fields["s3_endpoint"],
                     gcs_endpoint=fields["gcs_endpoint"],

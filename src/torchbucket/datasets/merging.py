@@ -14,6 +14,7 @@ __all__ = ["merge_states"]
 
 # Where torchdata 0.11 keeps what it needs to replay the batches since a snapshot: StatefulDataLoader.state_dict().
 _SNAPSHOT, _STEPS_SINCE, _LAST_WORKER = "_snapshot", "_steps_since_snapshot", "_last_yielded_worker_id"
+_WORKER_SNAPSHOTS = "_worker_snapshots"
 
 
 @public
@@ -58,8 +59,11 @@ def _states_in(states: object, batch_size: int | None, drop_last: bool) -> Itera
         inner = [state for value in states.values() for state in _states_in(value, batch_size, drop_last)]
         steps = states.get(_STEPS_SINCE, 0)
         if inner and steps:
+            snapshot = states[_SNAPSHOT]
             _check_countable(inner, steps, batch_size)
-            last_worker = states[_SNAPSHOT][_LAST_WORKER]
+            of_workers = snapshot.get(_WORKER_SNAPSHOTS, {})
+            _check_shared_out(_states_in(of_workers, batch_size, drop_last), steps, workers=len(of_workers))
+            last_worker = snapshot[_LAST_WORKER]
             inner = advanced(inner, steps, batch_size=batch_size or 1, drop_last=drop_last, last_worker=last_worker)
         yield from inner
     elif isinstance(states, Iterable) and not isinstance(states, str | bytes):
@@ -78,3 +82,13 @@ def _check_countable(states: list[EpochState], steps: int, batch_size: int | Non
             f"a loader yielded {steps} batches since its last snapshot (snapshot_every_n_steps is more than 1), and "
             "its state does not say how long they were: give merge_states the loader's batch_size"
         )
+
+
+def _check_shared_out(states: Iterable[EpochState], steps: int, *, workers: int) -> None:
+    for state in states:
+        if state.shard is not None and state.shard.workers != workers:
+            raise ConfigError(
+                f"a loader of {workers} workers yielded {steps} batches since its last snapshot, and one of them "
+                f"has the state of {state.shard}: the data set does not share out between workers (sharding=False), "
+                "and which yielded what is not known. Leave snapshot_every_n_steps of the StatefulDataLoader at 1"
+            )

@@ -146,6 +146,14 @@ def test_short_batches_that_loaders_drop_are_passed_over():
     assert merge_states(state_dict, batch_size=3, drop_last=True)["stages"] == [[[8, 10]]]
 
 
+def test_batches_of_workers_that_all_yield_everything_are_not_counted_as_if_one_had_yielded_them():
+    """With ``sharding=False`` each worker's state is that of the one reader there is, and all look the same."""
+    state_dict = loader_state(2)
+    state_dict["_snapshot"]["_worker_snapshots"] = {f"worker_{worker}": state(0, 1, 2) for worker in range(2)}
+    with pytest.raises(ConfigError, match=r"loader of 2 workers yielded 2 batches.*sharding=False"):
+        merge_states(state_dict, batch_size=1)
+
+
 def test_without_the_batch_size_they_cannot_be_counted():
     with pytest.raises(ConfigError, match=r"yielded 3 batches since its last snapshot.*batch_size"):
         merge_states(loader_state(3))

@@ -12,6 +12,7 @@ from composition import points_of_scenario
 
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
+from bucketbench.errors import ConfigurationError
 
 CONF = find_conf_directory("dataset")
 GROUPS = ("target", "network", "faults", "data", "client", "model", "dataloader", "workload")
@@ -138,6 +139,20 @@ def test_the_network_is_no_parameter_of_a_real_service() -> None:
     (point,) = points("client=boto3", "repeat=0", "target=s3", *SET)
     assert point.parameters["network"] is None
     assert point.parameters["target.bucket"] == "a-bucket"
+
+
+def test_opaque_etags_are_a_parameter_of_the_testbed_alone() -> None:
+    plain, opaque = points("client=boto3", "repeat=0", "target.opaque_etags=false,true")
+    differing = {name for name, value in opaque.parameters.items() if plain.parameters[name] != value}
+    assert differing == {"target.opaque_etags"}
+    (elsewhere,) = points("client=boto3", "repeat=0", "target=s3", *SET)
+    assert "target.opaque_etags" not in elsewhere.parameters
+    with pytest.raises(ConfigurationError, match=r"target=s3 is a real service .* take target=local"):
+        type(elsewhere)(
+            config={**elsewhere.config, "target": {**elsewhere.config["target"], "opaque_etags": True}},
+            network=elsewhere.network,
+            faults=elsewhere.faults,
+        )
 
 
 def test_another_data_set_gets_another_prefix() -> None:

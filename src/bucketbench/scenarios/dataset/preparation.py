@@ -87,7 +87,8 @@ class DatasetPreparation:
     def _listed(self, settings: DatasetSettings) -> Path:
         """The file that lists the samples of the job's data set, one for each place where a data set is kept."""
         target = settings.config["target"]
-        place = (target["name"], target["endpoint"], target["bucket"], target["tls"], str(settings.cache_directory))
+        keys = ("name", "endpoint", "bucket", "tls", "opaque_etags")
+        place = (*(target[key] for key in keys), str(settings.cache_directory))
         digest = xxhash.xxh3_64_hexdigest(json.dumps(place).encode())
         return self._directory / "samples" / f"{settings.prefix.strip('/').replace('/', '+')}.{digest}.jsonl"
 
