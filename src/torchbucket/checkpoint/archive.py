@@ -17,6 +17,7 @@ __all__ = ["Archive", "lay_out"]
 
 # What torch lays out without data exactly as with it. Other classes decide for themselves what they are pickled as.
 _CLASSES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_STORAGES: Final = (torch.UntypedStorage, torch.TypedStorage)
 _DEVICES: Final = ("cpu", "cuda")
 
 
@@ -110,6 +111,8 @@ def _recording(storages: dict[str, torch.UntypedStorage]) -> Any:
             name_of = cls.persistent_id
 
             def persistent_id(self: Recorder, obj: Any) -> Any:
+                if not isinstance(obj, _STORAGES):  # Asked for every object: most end here.
+                    return None
                 name = name_of(self, obj)
                 if name is not None:
                     storage = obj if isinstance(obj, torch.UntypedStorage) else obj._untyped_storage
