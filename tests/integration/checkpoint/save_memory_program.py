@@ -1,0 +1,41 @@
+"""Prints the MiB that saves add at their peak: ``save_memory_program.py ENDPOINT``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import torchbucket
+from torchbucket.config import MIB
+
+STATE_MIB = 384
+config = torchbucket.StoreConfig(endpoint=sys.argv[1], anonymous=True)
+state = {f"layer.{number}": torch.full((2 * MIB,), float(number)) for number in range(STATE_MIB // 8)}
+
+
+def memory_mib(field: str) -> float:
+    found = re.search(rf"{field}:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def added_mib(save: Callable[[], object]) -> float:
+    Path("/proc/self/clear_refs").write_text("5")  # starts the peak anew
+    before = memory_mib("VmRSS")
+    save()
+    return memory_mib("VmHWM") - before
+
+
+uri = "s3://data/memory.pt"
+torchbucket.save({"small": torch.ones(10)}, uri, config=config)  # connections and threads
+for name, save in {
+    "in place": lambda: torchbucket.save(state, uri, config=config),
+    "verified": lambda: torchbucket.save(state, uri, config=config, verify=True),
+    "plain": lambda: torchbucket.save({**state, "meta": torch.empty(1, device="meta")}, uri, config=config),
+    "async": lambda: torchbucket.save_async(state, uri, config=config).result(),
+}.items():
+    print(f"{name}: {added_mib(save):.0f}")

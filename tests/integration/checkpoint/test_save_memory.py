@@ -1,0 +1,26 @@
+"""How much memory a save takes beside what it saves, measured in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from forked_programs import run
+
+from buckettestbed.launch import launch_testbed
+
+PROGRAM = Path(__file__).with_name("save_memory_program.py")
+CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+@pytest.mark.skipif(not CLEAR_REFS.exists(), reason="the peak of memory is told by Linux alone")
+def test_the_memory_that_a_save_adds() -> None:
+    """Of 384 MiB of tensors on the CPU."""
+    with launch_testbed(buckets=["data"], opaque_etags=True) as testbed:
+        ended = run(PROGRAM, testbed.s3_endpoint, imports=("torchbucket.checkpoint",))
+    assert ended.returncode == 0, ended.stderr
+    added = {name: int(mib) for name, mib in (line.split(": ") for line in ended.stdout.splitlines())}
+    assert added["in place"] <= 64
+    assert added["verified"] <= 64 + 64  # and what is read back at once
+    assert added["plain"] <= 256
+    assert 384 <= added["async"] <= 384 + 64  # one copy
