@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -40,15 +40,17 @@ class Archive:
         """Whether all of it can be sent from where it lies."""
         return all(piece.device.type == "cpu" for piece in self.pieces)
 
+    @_disable_current_modes()
     def views(self) -> list[memoryview]:
         """The pieces' own memory, where they are ``in_memory``."""
         return [memoryview(piece.numpy()) for piece in self.pieces]
 
-    def copy_to(self, memory: torch.Tensor) -> None:
-        """Copy all of it to the beginning of a flat tensor of bytes."""
-        start = 0
+    @_disable_current_modes()
+    def copy_to(self, memory: memoryview) -> None:
+        """Copy all of it to the beginning of flat memory."""
+        target, start = torch.frombuffer(memory, dtype=torch.uint8), 0
         for piece in self.pieces:
-            memory[start : start + piece.numel()].copy_(piece)
+            target[start : start + piece.numel()].copy_(piece)
             start += piece.numel()
 
 
@@ -71,7 +73,7 @@ def lay_out(obj: Any, pickle_protocol: int) -> Archive | None:
     contents = [storage for storage in storages.values() if storage.nbytes()]
     if [storage.nbytes() for storage in contents] != layout.skipped_bytes:
         return None  # A torch that orders its records otherwise.
-    return Archive(list(_joined(layout.headers, contents)))
+    return Archive(_joined(layout.headers, contents))
 
 
 class _NeedsData(Exception):  # noqa: N818  # no error: it says which way to go
@@ -137,8 +139,10 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def _joined(headers: list[bytearray], storages: list[torch.UntypedStorage]) -> Iterator[torch.Tensor]:
-    for header, storage in zip(headers, storages, strict=False):
-        yield torch.frombuffer(header, dtype=torch.uint8)
-        yield torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[call-overload]
-    yield torch.frombuffer(headers[-1], dtype=torch.uint8)
+@_disable_current_modes()  # Under which torch.save works, too: FakeTensorMode, and those that count operations.
+def _joined(headers: list[bytearray], storages: list[torch.UntypedStorage]) -> list[torch.Tensor]:
+    pieces = [torch.frombuffer(headers[0], dtype=torch.uint8)]
+    for storage, header in zip(storages, headers[1:], strict=True):
+        pieces.append(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
+        pieces.append(torch.frombuffer(header, dtype=torch.uint8))
+    return pieces

@@ -6,6 +6,7 @@ import io
 import time
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from torchbucket.checkpoint.archive import lay_out
@@ -13,7 +14,7 @@ from torchbucket.checkpoint.background import SaveFuture, background
 from torchbucket.checkpoint.location import address, store_and_key
 from torchbucket.checkpoint.saving import PICKLE_PROTOCOL, send
 from torchbucket.config import StoreConfig
-from torchbucket.public import public
+from torchbucket.public import public, public_in
 from torchbucket.store.protocol import Store
 from torchbucket.uri import Address
 
@@ -51,6 +52,7 @@ def save_async(
     return save_async_to(store, key, obj, multipart=multipart, verify=verify)
 
 
+@public_in("torchbucket.checkpoint")
 def save_async_to(store: Store, key: str, obj: Any, *, multipart: bool = True, verify: bool = False) -> SaveFuture:
     """Save an object under a key of a store in the background; see ``save_async``."""
     began_s = time.monotonic()
@@ -76,21 +78,25 @@ class _Snapshots:
     """The memory of the one copy that there is at a time, kept from one save to the next."""
 
     def __init__(self) -> None:
-        self._memory = torch.empty(0, dtype=torch.uint8)
+        self._memory = _new_memory(0)
 
     def copy_of(self, obj: Any) -> memoryview:
         """The object's checkpoint, in memory that the next call uses again."""
         archive = lay_out(obj, PICKLE_PROTOCOL)
         if archive is None:
-            self._memory = torch.empty(0, dtype=torch.uint8)
+            self._memory = _new_memory(0)
             file = io.BytesIO()
             torch.save(obj, file)
             return file.getbuffer()
-        if not archive.size_bytes <= self._memory.numel() <= 2 * archive.size_bytes:
-            self._memory = torch.empty(0, dtype=torch.uint8)  # freed before there is more
-            self._memory = torch.empty(archive.size_bytes, dtype=torch.uint8)
+        if not archive.size_bytes <= len(self._memory) <= 2 * archive.size_bytes:
+            self._memory = _new_memory(0)  # freed before there is more
+            self._memory = _new_memory(archive.size_bytes)
         archive.copy_to(self._memory)
-        return memoryview(self._memory.numpy())[: archive.size_bytes]
+        return self._memory[: archive.size_bytes]
+
+
+def _new_memory(length: int) -> memoryview:
+    return np.empty(length, np.uint8).data  # which, unlike a bytearray, is not filled
 
 
 _snapshots: Final = _Snapshots()

@@ -39,7 +39,7 @@ from torchbucket.errors import CheckpointError, ConfigError, StoreError, Torchbu
 from torchbucket.files.content import check_complete
 from torchbucket.files.pieces import PiecewiseContent
 from torchbucket.files.reader import ObjectReader
-from torchbucket.public import public
+from torchbucket.public import public, public_in
 from torchbucket.store.protocol import ObjectInfo, Store, Target
 from torchbucket.store.writable_bytes import writable_bytes
 from torchbucket.uri import Address
@@ -106,6 +106,7 @@ def load(
     return load_from(store, key, map_location=map_location, weights_only=weights_only)
 
 
+@public_in("torchbucket.checkpoint")
 def load_from(store: Store, key: str, *, map_location: MapLocation = None, weights_only: bool = True) -> Any:
     """Load the checkpoint under a key of a store; see ``load``."""
     return _Loading(store, key, map_location, weights_only).run()

@@ -14,7 +14,7 @@ from torchbucket.checkpoint.background import background
 from torchbucket.checkpoint.location import address, store_and_key
 from torchbucket.checkpoint.read_back import SUM, SummingFile, read_back
 from torchbucket.config import StoreConfig
-from torchbucket.public import public
+from torchbucket.public import public, public_in
 from torchbucket.store.protocol import ObjectInfo, Store
 from torchbucket.uri import Address
 
@@ -54,6 +54,7 @@ def save(
         verify: read the object back once it is there, in pieces, and compare its checksum with that of what was sent.
             It takes as long as a load, and the right to read. Without, the provider still compares a checksum of each
             request with what it has received.
+        _use_new_zipfile_serialization: as of ``torch.save``; False writes the old format.
 
     Returns:
         What the store says of the object.
@@ -77,6 +78,7 @@ def save(
     )
 
 
+@public_in("torchbucket.checkpoint")
 def save_to(
     store: Store,
     key: str,

@@ -260,6 +260,19 @@ def test_the_settings_of_torch_are_left_alone() -> None:
     assert torch.equal(loaded(file.getvalue()), torch.arange(3.0))
 
 
+def test_modes_under_which_torch_saves(way: str) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils.flop_counter import FlopCounterMode
+
+    tensor = torch.arange(5.0)
+    for mode in (FakeTensorMode(), FlopCounterMode(display=False), torch.inference_mode(), torch.device("meta")):
+        with mode:
+            content = saved(tensor)
+            future = torchbucket.save_async(tensor, "memory://archives/under-a-mode.pt")
+        assert torch.equal(loaded(content), tensor)
+        assert STORE.head(future.result().key).size_bytes == len(content)
+
+
 @pytest.mark.parametrize("obj", [lambda: 0, [torch.ones(3), (n for n in "abc")]])
 def test_what_torch_cannot_save_is_its_error(obj: Any, way: str) -> None:
     with pytest.raises(Exception, match=r".") as expected:

@@ -45,6 +45,7 @@ def test_public_names_are_from_where_users_import_them(name: str) -> None:
 @pytest.mark.parametrize(
     "module",
     [
+        "torchbucket.checkpoint",
         "torchbucket.datasets",
         "torchbucket.datasets.compose",
         "torchbucket.datasets.tar",
