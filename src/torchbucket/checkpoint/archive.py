@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,10 +41,12 @@ class Archive:
         """Whether all of it can be sent from where it lies."""
         return all(piece.device.type == "cpu" for piece in self.pieces)
 
-    @_disable_current_modes()
-    def views(self) -> list[memoryview]:
-        """The pieces' own memory, where they are ``in_memory``."""
-        return [memoryview(piece.numpy()) for piece in self.pieces]
+    def views(self) -> Iterator[memoryview]:
+        """The pieces' own memory, or a copy of it, one at a time, where a piece is on another device."""
+        for piece in self.pieces:
+            with _disable_current_modes():
+                view = memoryview(piece.cpu().numpy())
+            yield view
 
     @_disable_current_modes()
     def copy_to(self, memory: memoryview) -> None:

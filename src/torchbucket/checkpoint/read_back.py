@@ -26,7 +26,7 @@ _READ_BYTES: Final = 8 * MIB
 _READS_AHEAD: Final = 8
 
 
-class SummingFile(io.RawIOBase):
+class SummingFile(io.BufferedIOBase, BinaryIO):
     """Hands what is written on to a file, and keeps its checksum."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import torch
 
@@ -38,9 +38,8 @@ def save(
     """Save an object, as ``torch.save`` does, to an address; it appears whole when this returns, or not at all.
 
     Tensors on the CPU are sent straight from their own memory, without a copy: no other thread may change them before
-    this returns. What cannot be sent so (tensors on other devices and of subclasses, quantized ones, another
-    ``pickle_module``, the old format) is written through a buffer of at most ``memory_budget_bytes``, to the same
-    result.
+    this returns. What cannot be sent so (tensors on other devices, of subclasses, quantized ones, another
+    ``pickle_module``, the old format) goes through a buffer of at most ``memory_budget_bytes``, to the same result.
 
     Args:
         obj: anything that ``torch.save`` takes.
@@ -96,16 +95,19 @@ def save_to(
     if pickle_module is pickle and _use_new_zipfile_serialization:
         archive = lay_out(obj, pickle_protocol)
     if archive is not None and archive.in_memory:
-        return send(store, key, archive.views(), multipart=multipart, verify=verify)
+        return send(store, key, list(archive.views()), multipart=multipart, verify=verify)
 
-    def write(file: Any) -> None:
-        torch.save(obj, file, pickle_module, pickle_protocol, _use_new_zipfile_serialization)
+    def write(file: BinaryIO) -> None:
+        if archive is not None:
+            file.writelines(archive.views())
+        else:
+            torch.save(obj, file, pickle_module, pickle_protocol, _use_new_zipfile_serialization)
 
     if not multipart:
         gathered = io.BytesIO()
         write(gathered)
         return send(store, key, [gathered.getbuffer()], multipart=False, verify=verify)
-    with store.open_writer(key) as writer:
+    with store.open_writer(key, size_hint=None if archive is None else archive.size_bytes) as writer:
         file = SummingFile(writer) if verify else writer
         write(file)
     if isinstance(file, SummingFile):

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import torchbucket
-from torchbucket.checkpoint.archive import lay_out
+from torchbucket.checkpoint.archive import Archive, lay_out
 from torchbucket.store import open_store
 
 STORE = open_store("memory://archives")
@@ -173,9 +173,11 @@ def loaded(content: bytes, **options: Any) -> Any:
     return torch.load(io.BytesIO(content), **{"weights_only": False, **options})
 
 
-@pytest.fixture(params=["in place", "an older torch"])
+@pytest.fixture(params=["in place", "on a device", "an older torch"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The second has no way to lay out an archive without its data."""
+    """The second copies storages to the host one by one; the third cannot lay out an archive without its data."""
+    if request.param == "on a device":
+        monkeypatch.setattr(Archive, "in_memory", False)
     if request.param == "an older torch":
         monkeypatch.delattr(torch.serialization, "skip_data")
     return str(request.param)
@@ -185,7 +187,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_what_is_saved_loads_as_what_torch_saves(make: Callable[[], Any], way: str, tmp_path: Path) -> None:
     obj = make()
     archive = lay_out(obj, 2)
-    assert (archive is not None) == (way == "in place" and make in IN_PLACE.values())
+    assert (archive is not None) == (way != "an older torch" and make in IN_PLACE.values())
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # torch's own would be there twice, those of its ways without data at all
         warnings.filterwarnings("ignore", "TypedStorage is deprecated")
