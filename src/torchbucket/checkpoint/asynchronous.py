@@ -15,7 +15,7 @@ from torchbucket.checkpoint.location import address, store_and_key
 from torchbucket.checkpoint.saving import PICKLE_PROTOCOL, send
 from torchbucket.config import StoreConfig
 from torchbucket.public import public, public_in
-from torchbucket.store.protocol import Store
+from torchbucket.store.protocol import ObjectInfo, Store
 from torchbucket.uri import Address
 
 __all__ = ["save_async", "save_async_to"]
@@ -60,17 +60,17 @@ def save_async_to(store: Store, key: str, obj: Any, *, multipart: bool = True, v
     background.take(future)
     try:
         content = _snapshots.copy_of(obj)
-        future.staged_s = time.monotonic() - began_s
-
-        def work() -> Any:
-            info = send(store, key, [content], multipart=multipart, verify=verify)
-            future.durable_s = time.monotonic() - began_s
-            return info
-
-        background.start(future, work)
     except BaseException:
         background.drop()
         raise
+    future.staged_s = time.monotonic() - began_s
+
+    def work() -> ObjectInfo:
+        info = send(store, key, [content], multipart=multipart, verify=verify)
+        future.durable_s = time.monotonic() - began_s
+        return info
+
+    background.start(future, work)
     return future
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from torchbucket.public import public
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.protocol import ObjectInfo
-from torchbucket.store.store_future import StoreFuture
+from torchbucket.store.store_future import StoreFuture, refuse_to_wait
 
 __all__ = ["Background", "SaveFuture", "background"]
 
@@ -79,13 +79,13 @@ class Background:
     def wait_for(self, uri: str) -> None:
         """Wait for the end of a save to that address, which would replace what is saved now; raise what failed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._busy_with is None or self._busy_with.uri != uri)
+            self._wait_until(lambda: self._busy_with is None or self._busy_with.uri != uri)
         self.raise_failure()
 
     def take(self, future: SaveFuture) -> None:
         """Wait until no save is under way and begin this one; ``start`` or ``drop`` must follow. Raise what failed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._busy_with is None)
+            self._wait_until(lambda: self._busy_with is None)
             self._busy_with = future
         try:
             self.raise_failure()
@@ -120,7 +120,17 @@ class Background:
                 future.set_result(info)
 
         # Not a daemon: the interpreter waits for it before anything is torn down.
-        threading.Thread(target=run, name="torchbucket-save", daemon=False).start()
+        thread = threading.Thread(target=run, name="torchbucket-save", daemon=False)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread is left, or the interpreter is at its end
+            self.drop()
+            raise
+
+    def _wait_until(self, done: Callable[[], bool]) -> None:
+        if not done():
+            refuse_to_wait("a save behind one that is under way in the background")
+            self._changed.wait_for(done)
 
     def raise_failure(self) -> None:
         """Raise the failure of the last save, once, unless its future was asked."""
