@@ -1,4 +1,4 @@
-"""The command ``torchbucket``: what is in a bucket, manifests of it, and tidying up.
+"""The command ``torchbucket``: what is in a bucket, or in a checkpoint, manifests, and tidying up.
 
 A subcommand is a module with ``add_arguments(parser)``, which declares what it takes, and ``run(arguments)``, which
 does it and returns the exit status. It is imported when it is asked for.
@@ -25,6 +25,7 @@ EXIT_INTERRUPTED: Final = 130  # 128 and the number of SIGINT, as shells have it
 
 
 _COMMANDS: Final = {  # the module of each, and what it does
+    "inspect": ("torchbucket.inspection.command", "print the tensors of a checkpoint, reading headers only"),
     "list": ("torchbucket.listing.commands.listing", "print the objects under a prefix"),
     "manifest": ("torchbucket.listing.commands.manifest", "list a prefix once and keep it as a Parquet file"),
     "summary": ("torchbucket.listing.commands.summary", "count objects and sizes of a prefix or a manifest"),
