@@ -1,0 +1,1 @@
+"""Clients that save and load checkpoints; ``protocol`` says what such a client provides."""

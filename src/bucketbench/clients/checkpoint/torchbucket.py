@@ -1,0 +1,63 @@
+"""torchbucket: ``Checkpoint.save``, ``save_async`` and ``load``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torchbucket
+from bucketbench.clients.protocol import Target
+from bucketbench.clients.torchbucket import store_config
+
+__all__ = ["Torchbucket", "TorchbucketAsync"]
+
+
+class Torchbucket:
+    """``Checkpoint.save`` and ``Checkpoint.load``.
+
+    Args:
+        multipart: whether large objects are sent in parts.
+        settings: fields of ``StoreConfig`` that the target does not give.
+    """
+
+    def __init__(self, *, multipart: bool = True, **settings: Any) -> None:
+        self._multipart = multipart
+        self._settings = settings
+
+    def checkpoints(self, target: Target) -> _Saved:
+        """The checkpoints below the target's prefix."""
+        return _Saved(_checkpoint(target, self._settings), multipart=self._multipart)
+
+
+class TorchbucketAsync(Torchbucket):
+    """``Checkpoint.save_async``, which copies the state and returns, and ``Checkpoint.load``.
+
+    Arguments as of :class:`Torchbucket`.
+    """
+
+    def checkpoints(self, target: Target) -> _SavedInBackground:
+        """The checkpoints below the target's prefix."""
+        return _SavedInBackground(_checkpoint(target, self._settings), multipart=self._multipart)
+
+
+def _checkpoint(target: Target, settings: dict[str, Any]) -> torchbucket.Checkpoint:
+    return torchbucket.Checkpoint(target.uri, config=store_config(target, **settings))
+
+
+class _Saved:
+    def __init__(self, checkpoint: torchbucket.Checkpoint, *, multipart: bool) -> None:
+        self._checkpoint = checkpoint
+        self._multipart = multipart
+
+    def save(self, state: Any, key: str) -> None:
+        self._checkpoint.save(state, key, multipart=self._multipart)
+
+    def load(self, key: str) -> Any:
+        return self._checkpoint.load(key)
+
+    def close(self) -> None:
+        """The store is shared in the process, which ends it."""
+
+
+class _SavedInBackground(_Saved):
+    def save_async(self, state: Any, key: str) -> torchbucket.SaveFuture:
+        return self._checkpoint.save_async(state, key, multipart=self._multipart)
