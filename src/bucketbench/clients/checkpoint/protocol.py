@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from bucketbench.clients.protocol import Target
 
-__all__ = ["BackgroundSave", "CheckpointClient", "Checkpoints", "SavesInBackground", "StoredElsewhere"]
+__all__ = ["BackgroundSave", "CheckpointClient", "Checkpoints", "SavesInBackground"]
 
 
 class Checkpoints(Protocol):
@@ -27,6 +27,10 @@ class Checkpoints(Protocol):
 
     def load(self, key: str) -> Any:
         """Load a state that was saved, as ``torch.load`` with ``weights_only=True`` gives it, into memory of its own."""
+        ...
+
+    def remove(self, key: str) -> None:
+        """Remove a checkpoint that was saved. It is not measured: it keeps a job from filling the bucket."""
         ...
 
     def close(self) -> None:
@@ -52,15 +56,6 @@ class SavesInBackground(Protocol):
 
     def save_async(self, state: Any, key: str) -> BackgroundSave:
         """Begin to save a state."""
-        ...
-
-
-@runtime_checkable
-class StoredElsewhere(Protocol):
-    """What checkpoints provide that lie elsewhere than in the target's bucket, where the scenario cannot remove them."""
-
-    def remove(self, key: str) -> None:
-        """Remove a checkpoint."""
         ...
 
 

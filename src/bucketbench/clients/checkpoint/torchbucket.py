@@ -25,7 +25,7 @@ class Torchbucket:
 
     def checkpoints(self, target: Target) -> _Saved:
         """The checkpoints below the target's prefix."""
-        return _Saved(_checkpoint(target, self._settings), multipart=self._multipart)
+        return _Saved(target, self._settings, multipart=self._multipart)
 
 
 class TorchbucketAsync(Torchbucket):
@@ -36,16 +36,13 @@ class TorchbucketAsync(Torchbucket):
 
     def checkpoints(self, target: Target) -> _SavedInBackground:
         """The checkpoints below the target's prefix."""
-        return _SavedInBackground(_checkpoint(target, self._settings), multipart=self._multipart)
-
-
-def _checkpoint(target: Target, settings: dict[str, Any]) -> torchbucket.Checkpoint:
-    return torchbucket.Checkpoint(target.uri, config=store_config(target, **settings))
+        return _SavedInBackground(target, self._settings, multipart=self._multipart)
 
 
 class _Saved:
-    def __init__(self, checkpoint: torchbucket.Checkpoint, *, multipart: bool) -> None:
-        self._checkpoint = checkpoint
+    def __init__(self, target: Target, settings: dict[str, Any], *, multipart: bool) -> None:
+        self._checkpoint = torchbucket.Checkpoint(target.uri, config=store_config(target, **settings))
+        self._prefix = target.prefix
         self._multipart = multipart
 
     def save(self, state: Any, key: str) -> None:
@@ -53,6 +50,9 @@ class _Saved:
 
     def load(self, key: str) -> Any:
         return self._checkpoint.load(key)
+
+    def remove(self, key: str) -> None:
+        self._checkpoint.store.delete(self._prefix + key)
 
     def close(self) -> None:
         """The store is shared in the process, which ends it."""
