@@ -13,7 +13,8 @@ import torchbucket
 from torchbucket.config import MIB
 
 STATE_MIB = 384
-config = torchbucket.StoreConfig(endpoint=sys.argv[1], anonymous=True)
+# More parts than requests may be under way at once.
+config = torchbucket.StoreConfig(endpoint=sys.argv[1], anonymous=True, part_size_bytes=5 * MIB)
 state = {f"layer.{number}": torch.full((2 * MIB,), float(number)) for number in range(STATE_MIB // 8)}
 
 
@@ -34,8 +35,9 @@ uri = "s3://data/memory.pt"
 torchbucket.save({"small": torch.ones(10)}, uri, config=config)  # connections and threads
 for name, save in {
     "in place": lambda: torchbucket.save(state, uri, config=config),
-    "verified": lambda: torchbucket.save(state, uri, config=config, verify=True),
-    "plain": lambda: torchbucket.save({**state, "meta": torch.empty(1, device="meta")}, uri, config=config),
+    "plain": lambda: torchbucket.save(
+        {**state, "meta": torch.empty(1, device="meta")}, uri, config=config, verify=True
+    ),
     "async": lambda: torchbucket.save_async(state, uri, config=config).result(),
 }.items():
     print(f"{name}: {added_mib(save):.0f}")

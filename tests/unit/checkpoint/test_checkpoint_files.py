@@ -22,6 +22,7 @@ from torchbucket.store.http.whole_write import part_bytes_of
 from torchbucket.store.memory import MemoryStore
 
 GIB = 1 << 30
+UNTOUCHED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # of which the kernel has one page of zeros
 STATE = {"weight": torch.arange(1000.0), "epoch": 3}
 
 
@@ -136,7 +137,7 @@ def test_one_write_of_more_than_2_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartUpload, "complete", lambda _: ObjectInfo(key="k", size_bytes=sum(sizes)))
     length = 2 * GIB + 5
     checkpoint = Checkpoint("s3://bucket", StoreConfig(part_size_bytes=64 * MIB))
-    with mmap.mmap(-1, length) as zeros, memoryview(zeros) as view, checkpoint.writer("k") as file:
+    with mmap.mmap(-1, length, flags=UNTOUCHED) as zeros, memoryview(zeros) as view, checkpoint.writer("k") as file:
         assert file.write(view) == length
     assert file.info.size_bytes == length
     assert max(sizes) == 64 * MIB
@@ -153,7 +154,7 @@ def test_objects_of_any_size_fit_into_10_000_parts(size_bytes: int) -> None:
 def test_one_request_for_more_than_it_takes_is_refused_before_anything_is_sent(scheme: str) -> None:
     """Nothing answers at the endpoint. The state has 6 GiB that nobody has touched."""
     config = StoreConfig(endpoint="http://127.0.0.1:9", anonymous=True)
-    with mmap.mmap(-1, 6 * GIB) as zeros:
+    with mmap.mmap(-1, 6 * GIB, flags=UNTOUCHED) as zeros:
         state = {"weight": torch.frombuffer(zeros, dtype=torch.float32)}
         with pytest.raises(StoreError, match="one request takes 5368709120"):
             torchbucket.save(state, f"{scheme}://bucket/k.pt", config=config, multipart=False)

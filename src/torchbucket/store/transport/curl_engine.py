@@ -40,7 +40,7 @@ _log = logging.getLogger("torchbucket.transport")
 _TIMEOUT_UNITS_PER_S: Final = 1 if hasattr(select, "epoll") else 1000
 
 _RECEIVE_BUFFER_BYTES: Final = 128 << 10
-_SEND_BUFFER_BYTES: Final = 2 << 20  # the most that libcurl takes; source: CURLOPT_UPLOAD_BUFFERSIZE
+_SEND_BUFFER_BYTES: Final = 512 << 10  # each request that is sending has one: 64 of them 32 MiB
 
 # Under a cap, buffers of so much of a second, since libcurl fills ten in a row for each connection that is ready
 # (source: maxloops in its transfer.c); 16 KiB is its own size.
