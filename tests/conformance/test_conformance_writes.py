@@ -78,6 +78,15 @@ def test_pieces_of_memory_are_written_as_one_object(writing: Subject, size: int,
     assert writing.store.head("k").size_bytes == 0
 
 
+def test_pieces_are_written_without_parts_too(writing: Subject) -> None:
+    content = random.Random(1).randbytes(PART_BYTES + 1)
+    info = writing.store.write_from("k", [content[:100], content[100:]], multipart=False)
+    assert writing.store.read("k").data == content
+    with pytest.raises(PreconditionFailedError):
+        writing.store.write_from("k", [content], multipart=False, if_absent=True)
+    assert writing.store.head("k").version == info.version
+
+
 def test_what_is_no_memory_is_refused(writing: Subject) -> None:
     for wrong in ("text", [1, 2], None):
         with pytest.raises(ConfigError, match=f"bytearray or memoryview are needed; got {type(wrong).__name__}"):

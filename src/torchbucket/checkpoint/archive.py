@@ -6,7 +6,7 @@ import io
 import pickle
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -45,7 +45,7 @@ class Archive:
         """The pieces' own memory, or a copy of it, one at a time, where a piece is on another device."""
         for piece in self.pieces:
             with _disable_current_modes():
-                view = memoryview(piece.cpu().numpy())
+                view = piece.cpu().numpy().data
             yield view
 
     @_disable_current_modes()
@@ -83,7 +83,7 @@ class _NeedsData(Exception):  # noqa: N818  # no error: it says which way to go
     """The object holds what cannot be laid out without its data."""
 
 
-class _Layout(io.RawIOBase):
+class _Layout(io.BufferedIOBase, BinaryIO):
     """Takes what torch writes: headers by ``write``, and by ``seek`` the length of each storage that it leaves out."""
 
     def __init__(self) -> None:

@@ -97,6 +97,15 @@ def test_a_save_that_is_killed_leaves_a_whole_checkpoint(bucket: Bucket, kills: 
         assert left > 10
 
 
+def test_without_parts_a_large_save_is_one_request(bucket: Bucket) -> None:
+    uri, state = f"{bucket.uri}/one-request.pt", {"weight": torch.arange(3.0 * MIB)}
+    for way in ({}, {"_use_new_zipfile_serialization": False}):
+        bucket.testbed.reset_counts()
+        torchbucket.save(state, uri, config=bucket.config, multipart=False, **way)
+        assert bucket.testbed.counts()["requests"] == {"put_object": 1}
+        assert torch.equal(torchbucket.load(uri, config=bucket.config)["weight"], state["weight"])
+
+
 def test_the_rights_to_put_and_to_get_suffice(bucket: Bucket) -> None:
     """Every other request is refused, and is none of those that a save or a load makes."""
     if bucket.uri.startswith("s3"):

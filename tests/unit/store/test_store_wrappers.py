@@ -97,6 +97,7 @@ ARGUMENTS: dict[str, Any] = {
     "if_version": "v",
     "data": b"xyz",
     "pieces": [b"xy", b"z"],
+    "multipart": False,
     "size_hint": 3,
     "source_key": "s",
     "target_key": "t",
