@@ -72,7 +72,8 @@ class Selection:
         spans = self._spans()
         outer = self._first_within(spans)
         dense = spans[outer] == math.prod(self.counts[outer:]) * self.itemsize
-        while not dense and outer < len(self.counts) and spans[outer + 1] > most_bytes:
+        # Without a dimension there is one element, which is dense.
+        while not dense and outer + 1 < len(self.counts) and spans[outer + 1] > most_bytes:
             outer += 1
         rows = self.counts[outer] if outer < len(self.counts) else 1
         if not dense:

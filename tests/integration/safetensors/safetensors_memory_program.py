@@ -5,6 +5,7 @@ python safetensors_memory_program.py ENDPOINT TENSORS MIB
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import sys
@@ -28,6 +29,7 @@ def resident_bytes(field: str) -> int:
 def added_bytes(call: Callable[[], object]) -> int:
     """What a call adds at its peak, with what it returns."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # What was freed is not in the way of what is counted.
     before = resident_bytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # Source: proc_pid_clear_refs(5): forget the peak.
     kept = call()
