@@ -67,5 +67,8 @@ class _Checkpoints:
         buffer.seek(0)
         return torch.load(buffer, weights_only=True)
 
+    def remove(self, key: str) -> None:
+        self._client.delete_object(Bucket=self._target.bucket, Key=self._target.prefix + key)
+
     def close(self) -> None:
         self._client.close()

@@ -54,5 +54,8 @@ class _Checkpoints:
         with self._checkpoint.reader(self._prefix + key) as file:
             return torch.load(file, weights_only=True)
 
+    def remove(self, key: str) -> None:
+        self._checkpoint.bucket.blob(self._prefix + key).delete()
+
     def close(self) -> None:
         self._checkpoint.storage_client.close()

@@ -79,6 +79,9 @@ class _Opened:
         with self._filesystem.open(self._root + key, "rb") as file:
             return torch.load(file, weights_only=True)
 
+    def remove(self, key: str) -> None:
+        self._filesystem.rm_file(self._root + key)
+
     def close(self) -> None:
         """The connections belong to fsspec's event loop, which ends with the process."""
 
@@ -96,6 +99,9 @@ class _Whole:
 
     def load(self, key: str) -> Any:
         return torch.load(io.BytesIO(self._filesystem.cat_file(self._root + key, **self._read)), weights_only=True)
+
+    def remove(self, key: str) -> None:
+        self._filesystem.rm_file(self._root + key)
 
     def close(self) -> None:
         """As above."""

@@ -68,6 +68,9 @@ class _Opened:
         with self._bucket.blob(self._prefix + key).open("rb") as file:
             return torch.load(file, weights_only=True)
 
+    def remove(self, key: str) -> None:
+        self._bucket.blob(self._prefix + key).delete()
+
     def close(self) -> None:
         self._client.close()
 
@@ -100,6 +103,9 @@ class _Transferred:
             path = str(Path(directory) / "checkpoint")
             transfer_manager.download_chunks_concurrently(blob, path, **self._options)
             return torch.load(path, weights_only=True)
+
+    def remove(self, key: str) -> None:
+        self._bucket.blob(self._prefix + key).delete()
 
     def close(self) -> None:
         self._client.close()

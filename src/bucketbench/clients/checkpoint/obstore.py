@@ -92,5 +92,8 @@ class _Checkpoints:
             starts = range(0, size_bytes, range_bytes)
             await asyncio.gather(*(fetch(start, view[start : start + range_bytes]) for start in starts))
 
+    def remove(self, key: str) -> None:
+        self._store.delete(self._prefix + key)
+
     def close(self) -> None:
         """The library has nothing to close."""

@@ -104,5 +104,8 @@ class _Checkpoints:
             self._target.bucket, self._target.prefix + key, reader_constructor=S3ReaderConstructor.range_based()
         )
 
+    def remove(self, key: str) -> None:
+        self._checkpoint._client.delete_object(self._target.bucket, self._target.prefix + key)
+
     def close(self) -> None:
         """The library has nothing to close."""
