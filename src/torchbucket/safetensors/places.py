@@ -78,19 +78,16 @@ class PlacedTensors:
     Args:
         store: the bucket.
         uri: the address of the file, or of the index.
+        files: all files.
         places: file and place of each tensor by its name, file after file in the order of their bytes.
         metadata: of the file's header, or of the index; None where it has none.
     """
 
     store: Store
     uri: str
+    files: Sequence[TensorFile]
     places: Mapping[str, tuple[TensorFile, TensorPlace]]
     metadata: Mapping[str, Any] | None
-
-    @property
-    def files(self) -> list[TensorFile]:
-        """The files that hold any of the tensors."""
-        return list({file.key: file for file, _ in self.places.values()}.values())
 
 
 def find_tensors(uri: Address, config: StoreConfig | None = None) -> PlacedTensors:
@@ -114,7 +111,7 @@ def find_tensors(uri: Address, config: StoreConfig | None = None) -> PlacedTenso
     if key and not key.endswith("/"):
         try:
             return _of_file(store, read_headers(store, [key])[0])
-        except (NotFoundError, IsADirectoryError) as error:
+        except NotFoundError as error:
             found = _in_directory(store, f"{key}/")
             if found is None:
                 raise error from None
@@ -147,7 +144,7 @@ def read_headers(store: Store, keys: Sequence[str]) -> list[TensorFile]:
                 Read(
                     key=key,
                     start=len(data.data),
-                    stop=max(len(data.data), stop),
+                    stop=stop,
                     size_bytes=data.info.size_bytes,
                     version=data.info.version,
                 )
@@ -191,7 +188,7 @@ def _file(store: Store, key: str, start: ObjectData, rest: ObjectData | None, st
 
 def _of_file(store: Store, file: TensorFile) -> PlacedTensors:
     places = {name: (file, place) for name, place in file.header.tensors.items()}
-    return PlacedTensors(store, file.uri, places, file.header.metadata)
+    return PlacedTensors(store, file.uri, [file], places, file.header.metadata)
 
 
 def _in_directory(store: Store, prefix: str) -> PlacedTensors | None:
@@ -245,7 +242,7 @@ def _of_index(store: Store, key: str, text: bytes) -> PlacedTensors:
     by_name = dict(zip(wanted, files, strict=True))
     places = _places(uri, file_names, by_name)
     _check_total(uri, metadata, files, places)
-    return PlacedTensors(store, uri, places, metadata)
+    return PlacedTensors(store, uri, files, places, metadata)
 
 
 def _places(

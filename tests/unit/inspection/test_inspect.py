@@ -306,6 +306,12 @@ def test_the_command_tells_the_file_of_each_tensor(bucket, capsys):
         assert {line.split()[-1] for line in lines[-2:]} == names
 
 
+def test_a_checkpoint_without_tensors_has_its_file_all_the_same(bucket):
+    save_file({}, f"{bucket}/m", {"a": "b"})
+    contents = inspect_checkpoint(f"{bucket}/m")
+    assert (list(contents.files), contents.tensors, contents.metadata) == ([f"{bucket}/m"], [], {"a": "b"})
+
+
 def test_names_cannot_steer_a_terminal(bucket, capsys):
     name = "evil\n\x1b[31m\u202e"
     save_file({name: torch.ones(1)}, f"{bucket}/m", {name: name})
