@@ -40,11 +40,7 @@ def byte_values(tensor: torch.Tensor) -> torch.Tensor:
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Whether two tensors are equal, NaNs too."""
-    return (
-        one.dtype == other.dtype
-        and one.shape == other.shape
-        and torch.equal(byte_values(one), byte_values(other))
-    )
+    return one.dtype == other.dtype and one.shape == other.shape and torch.equal(byte_values(one), byte_values(other))
 
 
 def same_tensors(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
