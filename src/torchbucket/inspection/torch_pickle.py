@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import pickle
+import struct
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -208,6 +210,7 @@ _REBUILD: Final[dict[tuple[str, str], Callable[..., object]]] = {
 # The implementation in C may allocate gigabytes for a number in a damaged pickle; this one keeps its memo in a dict.
 class _Reader(pickle._Unpickler):
     stack: list[Any]
+    read: Callable[[int], bytes]
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
@@ -219,9 +222,20 @@ class _Reader(pickle._Unpickler):
             raise PickleError(f"it sets attributes of a {type(self.stack[-2]).__name__}")
         pickle._Unpickler.load_build(self)  # type: ignore[attr-defined]
 
+    def load_bytearray8(self) -> None:
+        """Take bytes that are there; Python's own makes room first, for however many the pickle promises."""
+        (length,) = struct.unpack("<Q", self.read(8))
+        if length > sys.maxsize:
+            raise PickleError(f"it promises {length} bytes")
+        data = self.read(length)
+        if len(data) < length:
+            raise PickleError(f"it promises {length} bytes and ends after {len(data)}")
+        self.stack.append(bytearray(data))
+
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
         **pickle._Unpickler.dispatch,
         pickle.BUILD[0]: load_build,
+        pickle.BYTEARRAY8[0]: load_bytearray8,
     }
 
     def find_class(self, module: str, name: str) -> object:

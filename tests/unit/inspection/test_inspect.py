@@ -42,16 +42,23 @@ class Custom:
 
 def state() -> dict[str, object]:
     model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Linear(4, 2, bias=False))
-    optimizer = torch.optim.Adam(model.parameters())
-    model(torch.ones(1, 8)).sum().backward()
-    optimizer.step()
+    # As Adam's, whose import takes seconds.
+    adam = {
+        number: {
+            "step": torch.tensor(1.0),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+        for number, parameter in enumerate(model.parameters())
+    }
     weight = model[0].weight
     return {
         "state_dict": model.state_dict(),
         "tied": weight,
         "row": weight[1],
-        "optimizer_states": [optimizer.state_dict()],
+        "optimizer_states": [{"state": adam, "param_groups": [{"lr": 0.1, "betas": (0.9, 0.99), "params": [0, 1, 2]}]}],
         "epoch": 3,
+        "bytes": bytearray(b"some"),
         "hyper_parameters": argparse.Namespace(scale=torch.tensor(2.0), name="x"),
         "custom": Custom(),
         "others": (torch.ones(2).to(torch.float8_e5m2), {torch.float16}, torch.empty(0, 3, dtype=torch.bool)),
@@ -224,6 +231,8 @@ BAD = {
     ),
     "a class's attributes": archive_of(b"\x80\x02cfoo\nBar\n}X\x04\x00\x00\x00pathK\x01sb."),
     "a storage's fields": archive_of(STORAGE[1:] + b"]K\x01ab.", **{"0": bytes(16)}),
+    "bytes that are not there": archive_of(b"\x80\x05\x96" + (1 << 42).to_bytes(8, "little") + b"."),
+    "bytes beyond counting": archive_of(b"\x80\x05\x96" + b"\xff" * 8 + b"."),
     "legacy cut": b"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02",
     "safetensors cut": safetensors.torch.save({"a": torch.ones(9)})[:-1],
 }
