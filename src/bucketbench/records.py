@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 __all__ = ["Figure", "Operation", "OperationKind", "Phase", "UsageSample"]
+
+
+_SELDOM_MEASURED: Final = frozenset({"added_memory_bytes", "requests"})
 
 
 class OperationKind(StrEnum):
@@ -20,6 +23,9 @@ class OperationKind(StrEnum):
     WAIT = "wait"  # the training loop waiting for its next batch
     STEP = "step"  # the training loop's own work on one batch
     EPOCH = "epoch"  # one pass over the data, from asking for the first batch to having used the last
+    STAGE = "stage"  # as long as saving a checkpoint kept the training from going on
+    SAVE = "save"  # saving a checkpoint, until it was durable
+    LOAD = "load"  # loading a checkpoint, until the last tensor was there
 
 
 class Phase(StrEnum):
@@ -35,6 +41,8 @@ class Operation:
 
     Times are seconds of the host's monotonic clock, comparable between the processes of one host. ``samples`` and
     ``content_bytes`` count what arrived whole; ``errors`` counts samples that did not, none of whose bytes are counted.
+    ``added_memory_bytes`` is by how much the process's memory exceeded, at most, that before the client was built, and
+    ``requests`` how many the server counted meanwhile; both are None where that was not measured.
     """
 
     kind: OperationKind
@@ -48,6 +56,8 @@ class Operation:
     errors: int = 0
     error: str | None = None
     rank: int = 0
+    added_memory_bytes: int | None = None
+    requests: int | None = None
 
     @property
     def duration_s(self) -> float:
@@ -55,8 +65,10 @@ class Operation:
         return self.ended_s - self.started_s
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain JSON values."""
-        return asdict(self)
+        """The record as plain JSON values, without what most kinds of operation do not measure."""
+        return {
+            name: value for name, value in asdict(self).items() if value is not None or name not in _SELDOM_MEASURED
+        }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Self:

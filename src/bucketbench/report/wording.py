@@ -53,7 +53,7 @@ def parameter_text(parameters: Mapping[str, Any]) -> str:
 
 def verdicts(section: Section, figures: FigureSet) -> list[str]:
     """For each contest who won by what margin, and how sure that is; or why nobody did."""
-    several = len(section.contests) > 1
+    several = len({contest.style for contest in section.contests}) > 1
     return [
         (f"{contest.style or 'others'}: " if several else "") + _verdict(contest, figures)
         for contest in section.contests

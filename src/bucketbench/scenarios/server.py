@@ -35,6 +35,7 @@ def read_server(admin_url: str) -> ServerCounts:
         faults=sum(counts["faults"].values()),
         warnings=counts["network"].get("warnings", 0),
         requests_s=counts["requests_s"],
+        bytes_in=counts["bytes_in"],
         listings=sum(number for name, number in counts["requests"].items() if name.startswith(_LISTING)),
     )
 

@@ -27,6 +27,7 @@ class ServerCounts:
         listings: requests that listed objects, each answered with a page; None likewise.
         requests_s: seconds that requests took, from their headers to the end of their answers, all together; None
             likewise.
+        bytes_in: bytes of request bodies; None likewise.
     """
 
     requests: int
@@ -35,6 +36,7 @@ class ServerCounts:
     warnings: int | None = None
     listings: int | None = None
     requests_s: float | None = None
+    bytes_in: int | None = None
 
 
 class Better(StrEnum):

@@ -15,7 +15,7 @@ __all__ = ["Disk"]
 
 
 class Disk:
-    """``torch.save`` into a local file, written through to the disk; ``torch.load`` of one that memory does not hold."""
+    """``torch.save`` into a file, written through to the disk; ``torch.load`` of one that memory does not hold."""
 
     def checkpoints(self, target: Target) -> _Files:
         """The checkpoints in the target's local directory.

@@ -26,7 +26,7 @@ class Checkpoints(Protocol):
         ...
 
     def load(self, key: str) -> Any:
-        """Load a state that was saved, as ``torch.load`` with ``weights_only=True`` gives it, into memory of its own."""
+        """Load what was saved, as ``torch.load`` with ``weights_only=True`` gives it, into memory of its own."""
         ...
 
     def remove(self, key: str) -> None:

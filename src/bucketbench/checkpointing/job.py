@@ -1,0 +1,46 @@
+"""One job that saves and loads checkpoints, as the measured process receives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from bucketbench.checkpointing.state import StateSpec
+from bucketbench.clients.protocol import Target
+from bucketbench.job.description import Job, component
+
+__all__ = ["CheckpointingJob"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckpointingJob(Job):
+    """A client that saves a state and loads it again, step by step.
+
+    Args:
+        state: what is saved.
+        steps: number of measured checkpoints, None for as many as ``min_measured_s`` takes together.
+        save_only_latest: whether each checkpoint takes the place of the one before, under the same key.
+        clear_kernel_cache: whether the kernel's cache of files is dropped before each load.
+        multipart: whether the client may send a checkpoint in parts.
+        warmup: whether one more checkpoint is saved and loaded first, without being measured.
+        local_parent: directory in which a client finds one of its own for local files.
+    """
+
+    state: StateSpec
+    steps: int | None
+    save_only_latest: bool
+    clear_kernel_cache: bool
+    multipart: bool
+    warmup: bool
+    local_parent: str
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The job with the given fields, nested values as plain mappings."""
+        nested = {
+            "client": component(fields["client"]),
+            "target": Target(**fields["target"]),
+            "state": StateSpec(**fields["state"]),
+        }
+        return cls(**{**fields, **nested})

@@ -1,0 +1,46 @@
+"""Prepares nothing but a testbed: the jobs make what they save. Describes them to the measured processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bucketbench.checkpointing.job import CheckpointingJob
+from bucketbench.checkpointing.settings import CheckpointingSettings
+from bucketbench.scenarios.scenario import Places
+
+__all__ = ["CheckpointingPreparation"]
+
+
+class CheckpointingPreparation:
+    """Starts the testbed that jobs save to.
+
+    Args:
+        directory: the run's own, in which nothing is left.
+        places: where the checkpoints lie.
+    """
+
+    def __init__(self, directory: Path, places: Places, /) -> None:
+        del directory
+        self._places = places
+
+    def prepare(self, settings: CheckpointingSettings) -> None:
+        """Start the job's testbed."""
+        self._places.testbed(settings)
+
+    def job(self, settings: CheckpointingSettings) -> CheckpointingJob:
+        """The job."""
+        testbed = self._places.testbed(settings)
+        config = settings.config
+        return CheckpointingJob(
+            client=settings.client,
+            target=self._places.target(settings),
+            min_measured_s=config["min_measured_s"],
+            admin_url=None if testbed is None else testbed.admin,
+            state=settings.state,
+            steps=None if config["steps"] == "auto" else config["steps"],
+            save_only_latest=config["save_only_latest"],
+            clear_kernel_cache=config["clear_kernel_cache"],
+            multipart=not config["disable_multipart"],
+            warmup=config["warmup"],
+            local_parent=str(settings.cache_directory),
+        )
