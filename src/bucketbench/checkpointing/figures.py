@@ -75,10 +75,9 @@ def _of_kind(
     content_bytes = sum(one.content_bytes for one in done)
     wall_s = sum(sorted(window.duration_s for window in windows))
     cpu_s = usage_figures(operations, usage, windows)["cpu_s"]
-    if not done or not content_bytes:
-        absent = _absent(done)
-        speed = cpu_per_gib = absent
-    else:
+    speed: float | str = _absent(done)
+    cpu_per_gib = speed
+    if content_bytes:
         speed = content_bytes / MIB / wall_s if wall_s > 0 else _NO_TIME
         cpu_per_gib = cpu_s if isinstance(cpu_s, str) else cpu_s / (content_bytes / GIB)
     return {
