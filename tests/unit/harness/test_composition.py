@@ -13,6 +13,7 @@ from composition import points_of_scenario
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ConfigurationError
+from bucketbench.scenarios import scenario_names
 
 CONF = find_conf_directory("dataset")
 GROUPS = ("target", "network", "faults", "data", "client", "model", "dataloader", "workload")
@@ -47,7 +48,9 @@ def test_each_option_composes(group: str) -> None:
 
 def test_every_group_and_file_is_known() -> None:
     found = {path.relative_to(CONF).parts[0] for path in CONF.rglob("*.yaml")}
-    assert found == {"dataset.yaml", "listing.yaml", "dataset", "listing", "hydra", *GROUPS} - {"client"}
+    scenarios = scenario_names()
+    files = {f"{name}.yaml" for name in scenarios}
+    assert found == {*files, *scenarios, "hydra", "checkpoint", *GROUPS} - {"client"}
 
 
 @pytest.mark.nightly

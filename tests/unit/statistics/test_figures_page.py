@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from bucketbench.checkpointing.figures import FIGURES as CHECKPOINTS
 from bucketbench.scenarios.dataset.figures import FIGURES as DATASET
 from bucketbench.scenarios.listing.figures import FIGURES as LISTING
 from bucketbench.statistics.usage import SERVER_FIGURES, USAGE_FIGURES
@@ -21,10 +22,12 @@ def defined(text: str) -> dict[str, str]:
 
 def test_the_page_defines_every_figure_in_its_unit() -> None:
     dataset, rest = PAGE.split("\n## The listing scenario\n")
-    listing, _ = rest.split("\n## Repeats")
+    listing, rest = rest.split("\n## Checkpoints\n")
+    checkpoints, _ = rest.split("\n## Repeats")
     assert defined(dataset) == DATASET.units
-    # What both have is defined once, above, and only named below.
-    both = USAGE_FIGURES | SERVER_FIGURES
-    assert defined(listing) | {name: kind.unit for name, kind in both.items()} == LISTING.units
-    shared = {name for name in both if not name.startswith(("gpu_", "network_"))}
-    assert shared <= set(re.findall(r"`(\w+)`", listing))
+    # What all have is defined once, above, and only named below.
+    common = USAGE_FIGURES | SERVER_FIGURES
+    shared = {name for name in common if not name.startswith(("gpu_", "network_"))}
+    for section, figures in ((listing, LISTING), (checkpoints, CHECKPOINTS)):
+        assert defined(section) | {name: kind.unit for name, kind in common.items()} == figures.units
+        assert shared <= set(re.findall(r"`(\w+)`", section))
