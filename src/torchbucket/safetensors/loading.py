@@ -12,7 +12,7 @@ from torchbucket.errors import ChecksumError
 from torchbucket.public import public_in
 from torchbucket.safetensors.header import TensorPlace
 from torchbucket.safetensors.places import PlacedTensors, TensorFile, all_of, find_tensors, header_digest
-from torchbucket.safetensors.streaming import stream
+from torchbucket.safetensors.streaming import arriving
 from torchbucket.safetensors.tensors import empty_tensor, memory_of, torch_dtype, torch_shape
 from torchbucket.store.protocol import ObjectInfo, Store, Target
 from torchbucket.uri import Address
@@ -45,9 +45,10 @@ def load_file(
             overwritten meanwhile.
     """
     target = torch.device(device)
-    if target.type != "cpu":
-        return dict(stream(uri, device=target, config=config))
     found = find_tensors(uri, config)
+    if target.type != "cpu":
+        tensors = dict(arriving(found, target))
+        return {name: tensors[name] for name in found.places}
     return read_tensors(found, found.places)
 
 

@@ -22,12 +22,13 @@ from torchbucket.store.protocol import ObjectInfo, Store
 from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.uri import Address
 
-__all__ = ["stream"]
+__all__ = ["BUDGET_BYTES", "arriving", "stream"]
 
 # Small tensors are fetched together up to so much. Source: ``StoreConfig.part_size_bytes``' default, beyond which one
 # request becomes several.
 _GROUP_BYTES: Final = 8 * MIB
-_BUDGET_BYTES: Final = 256 * MIB
+BUDGET_BYTES: Final = 256 * MIB
+"""What a stream asks for at most before it is yielded, where nobody says otherwise."""
 
 
 @public_in("torchbucket.safetensors")
@@ -35,7 +36,7 @@ def stream(
     uri: Address,
     *,
     device: str | int | torch.device = "cpu",
-    budget_bytes: int = _BUDGET_BYTES,
+    budget_bytes: int = BUDGET_BYTES,
     config: StoreConfig | None = None,
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield each tensor of a checkpoint as soon as it is there, in whatever order they arrive.
@@ -58,10 +59,22 @@ def stream(
     if not isinstance(budget_bytes, int) or budget_bytes < 1:
         raise ConfigError(f"budget_bytes must be a whole number of bytes, at least 1; got {budget_bytes!r}")
     target = torch.device(device)
-    found = find_tensors(uri, config)
+    return arriving(find_tensors(uri, config), target, budget_bytes)
+
+
+def arriving(
+    found: PlacedTensors, device: torch.device, budget_bytes: int = BUDGET_BYTES
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield tensors that were found as they arrive; see ``stream``.
+
+    Raises:
+        CheckpointError: by the call: this torch lacks a dtype.
+        StoreError: by the iterator, where a read failed.
+    """
     for file, place in found.places.values():
         torch_dtype(file.uri, place), torch_shape(file.uri, place)
-    return _arriving(found.store, _groups(found, min(_GROUP_BYTES, budget_bytes)), target, budget_bytes)
+    groups = _groups(found, min(_GROUP_BYTES, budget_bytes))
+    return _arriving(found.store, groups, device, budget_bytes)
 
 
 @dataclass(slots=True, eq=False)

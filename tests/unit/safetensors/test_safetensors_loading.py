@@ -72,6 +72,16 @@ def test_a_handle_says_what_the_library_s_says(saved, tmp_path):
             assert same_bits(opened.get_tensor(name), theirs.get_tensor(name))
 
 
+def test_loaded_tensors_are_in_the_order_of_their_bytes(bucket, reads):
+    reads.holds, reads.last = {0}, 10
+    names = safe_open(f"{bucket}/m").offset_keys()
+    assert list(dict(stream(f"{bucket}/m"))) != names
+    reads.asked = []
+    assert list(load_file(f"{bucket}/m", "meta")) == names
+    reads.holds = set()
+    assert list(load_file(f"{bucket}/m")) == names
+
+
 def test_loaded_tensors_own_writable_memory(saved):
     with torch.device("meta"):  # The default device is not asked.
         loaded = load_file(saved)
@@ -212,19 +222,26 @@ def test_dtypes_without_a_torch_dtype_stop_only_who_reads_them(bucket):
 
 
 class HeldReads(MeteredStore):
-    """Keeps some reads of tensors, by their numbers, until they are let go; notes how many bytes were asked for."""
+    """Keeps some reads of tensors, by their numbers, until they are let go; notes how many bytes were asked for.
+
+    With ``last`` they are let go when so many were asked for.
+    """
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.holds: set[int] = set()
         self.held: list[tuple[Future[ObjectInfo], str, Sequence[Target], dict[str, object]]] = []
         self.asked: list[int] = []
+        self.last: int | None = None
 
     def submit_read_into(self, key: str, targets: Sequence[Target], **options: object) -> Future[ObjectInfo]:
         self.asked.append(sum(len(memory) for _, memory in targets))
         if len(self.asked) - 1 not in self.holds:
-            return super().submit_read_into(key, targets, **options)
-        future: Future[ObjectInfo] = Future()
+            future = super().submit_read_into(key, targets, **options)
+            if len(self.asked) == self.last:
+                self.let_go()
+            return future
+        future = Future()
         self.held.append((future, key, targets, options))
         return future
 
