@@ -49,11 +49,12 @@ def test_a_directory_is_removed_with_all_that_is_in_it_and_no_more(either_bucket
     assert either_bucket.names() == ["epoch=1.txt", "epoch=10.ckpt"]
 
 
-def test_without_the_right_to_list_an_object_is_removed_still(bucket):
+def test_without_the_right_to_list_an_object_is_removed_still(bucket, caplog):
     plugin = BucketCheckpointIO(bucket.config)
     plugin.save_checkpoint({}, f"{bucket.uri}/a.ckpt")
-    bucket.testbed.set_faults([{"kind": "error", "status": 403, "operations": ["list_objects"]}])
+    bucket.testbed.set_faults([{"kind": "error", "status": 403, "operations": ["list_objects_v2"]}])
     plugin.remove_checkpoint(f"{bucket.uri}/a.ckpt")
+    assert "is removed, but not what may lie below it" in caplog.text
     bucket.testbed.set_faults([])
     assert bucket.names() == []
 
