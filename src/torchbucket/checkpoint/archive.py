@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -20,6 +23,10 @@ __all__ = ["Archive", "lay_out"]
 _CLASSES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _STORAGES: Final = (torch.UntypedStorage, torch.TypedStorage)
 _DEVICES: Final = ("cpu", "cuda")
+
+# Source: measured on 2 busy cores, 512 MiB in 128 tensors: 0.19 s by two threads, 0.24 by one, 1.2 to 2.6 by torch.
+_COPYING_THREADS: Final = min(4, os.cpu_count() or 1)
+_COPIED_BY_ONE_BYTES: Final = 8 << 20
 
 
 class Archive:
@@ -52,9 +59,24 @@ class Archive:
     def copy_to(self, memory: memoryview) -> None:
         """Copy all of it to the beginning of flat memory."""
         target, start = torch.frombuffer(memory, dtype=torch.uint8), 0
+        copies: list[tuple[np.ndarray, np.ndarray]] = []
         for piece in self.pieces:
-            target[start : start + piece.numel()].copy_(piece)
+            place = target[start : start + piece.numel()]
             start += piece.numel()
+            if piece.device.type == "cpu":
+                copies.append((place.numpy(), piece.numpy()))
+            else:
+                place.copy_(piece)
+        threads = _COPYING_THREADS if self.size_bytes > _COPIED_BY_ONE_BYTES else 1
+        # Not torch's copy: its threads meet after each tensor, and on a busy machine all wait for the last.
+        with ThreadPoolExecutor(threads, thread_name_prefix="torchbucket-copy") as pool:
+            for _ in pool.map(_copy, (copies[first::threads] for first in range(threads))):
+                pass
+
+
+def _copy(copies: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    for place, piece in copies:
+        place[:] = piece
 
 
 def lay_out(obj: Any, pickle_protocol: int) -> Archive | None:
