@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -48,12 +47,16 @@ class Archive:
         """Whether all of it can be sent from where it lies."""
         return all(piece.device.type == "cpu" for piece in self.pieces)
 
-    def views(self) -> Iterator[memoryview]:
-        """The pieces' own memory, or a copy of it, one at a time, where a piece is on another device."""
+    @_disable_current_modes()
+    def views(self) -> list[memoryview]:
+        """The pieces' own memory, where they are ``in_memory``."""
+        return [piece.numpy().data for piece in self.pieces]
+
+    @_disable_current_modes()
+    def write_to(self, file: BinaryIO) -> None:
+        """Write all of it, copied to the host one piece after another."""
         for piece in self.pieces:
-            with _disable_current_modes():
-                view = piece.cpu().numpy().data
-            yield view
+            file.write(piece.cpu().numpy().data)
 
     @_disable_current_modes()
     def copy_to(self, memory: memoryview) -> None:

@@ -95,11 +95,11 @@ def save_to(
     if pickle_module is pickle and _use_new_zipfile_serialization:
         archive = lay_out(obj, pickle_protocol)
     if archive is not None and archive.in_memory:
-        return send(store, key, list(archive.views()), multipart=multipart, verify=verify)
+        return send(store, key, archive.views(), multipart=multipart, verify=verify)
 
     def write(file: BinaryIO) -> None:
         if archive is not None:
-            file.writelines(archive.views())
+            archive.write_to(file)
         else:
             torch.save(obj, file, pickle_module, pickle_protocol, _use_new_zipfile_serialization)
 
