@@ -77,7 +77,7 @@ def test_a_save_that_is_killed_leaves_a_whole_checkpoint(bucket: Bucket, kills: 
     bucket.testbed.set_faults([{"kind": "delay", "seconds": 0.03, "methods": ["PUT", "POST"]}])
     epochs, left = set(), 0
     for _ in range(kills):
-        running = start(PROGRAM, uri, bucket.endpoint, imports=("torchbucket.checkpoint",))
+        running = start(PROGRAM, uri, bucket.endpoint)
         time.sleep(moments.uniform(0.05, 0.6))
         os.kill(running.pid, signal.SIGKILL)
         assert running.wait().returncode == -signal.SIGKILL
