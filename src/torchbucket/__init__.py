@@ -1,10 +1,12 @@
-"""PyTorch data sets straight from object storage, addressed by URI.
+"""PyTorch data sets and checkpoints straight from and to object storage, addressed by URI.
 
-    from torchbucket import MapDataset, StoreConfig
+    import torchbucket
 
-    dataset = MapDataset.from_prefix("s3://bucket/train/", config=StoreConfig(region="eu-west-1"))
+    config = torchbucket.StoreConfig(region="eu-west-1")
+    dataset = torchbucket.MapDataset.from_prefix("s3://bucket/train/", config=config)
+    torchbucket.save(model.state_dict(), "s3://bucket/run-1/step-100.pt", config=config)
 
-Importing the package loads nothing heavy; torch is loaded when a data set's class is first used.
+Importing the package loads nothing heavy; torch is loaded when what needs it is first used.
 """
 
 from __future__ import annotations
