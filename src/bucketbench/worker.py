@@ -41,9 +41,6 @@ from bucketbench.ranks import Ranks
 if TYPE_CHECKING:
     from bucketbench.scenarios.recording import MeasuredScenario
 
-if TYPE_CHECKING:
-    from bucketbench.scenarios.recording import MeasuredScenario
-
 __all__ = ["main", "reason_of"]
 
 _REASON_CHARACTERS = 600  # what fits a table's note; the whole traceback is in benchmark.log

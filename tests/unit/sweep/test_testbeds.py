@@ -32,6 +32,22 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return options
 
 
+def test_a_directory_of_another_release_is_passed_over_and_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "testbed-1").mkdir()
+    (tmp_path / "testbed-1" / ".buckettestbed").write_text('{"format": "buckettestbed directory", "version": 1}')
+    plain, tls = points_of_scenario(
+        "dataset", "client=boto3", "repeat=0", "target.tls=false,true", f"cache_dir={tmp_path}"
+    )
+    with Testbeds(keeps_objects=True) as testbeds:
+        for point in (plain, tls):
+            assert testbeds.target(point).endpoint is not None
+        assert {path.name for path in tmp_path.iterdir()} == {"testbed-1", "testbed-2", "testbed-3"}
+    assert capsys.readouterr().err.count(f"{tmp_path / 'testbed-1'} is of another release's testbed") == 1
+    assert [path.name for path in (tmp_path / "testbed-1").iterdir()] == [".buckettestbed"]
+
+
 def test_one_testbed_serves_whoever_asks_for_the_same(launched: list[dict[str, Any]], tmp_path: Path) -> None:
     swept = points_of_scenario(
         "dataset", "client=boto3,obstore", "repeat=0", "target.tls=false,true", "target.opaque_etags=false,true",
