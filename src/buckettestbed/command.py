@@ -20,7 +20,12 @@ from buckettestbed.faults.rules import FaultError
 from buckettestbed.gcs.service import GcsService
 from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.directory import DirectoryStorage
-from buckettestbed.model.errors import DirectoryError, DirectoryInUseError, ForeignDirectoryError, InvalidBucketNameError
+from buckettestbed.model.errors import (
+    DirectoryError,
+    DirectoryInUseError,
+    ForeignDirectoryError,
+    InvalidBucketNameError,
+)
 from buckettestbed.model.memory import MemoryStorage
 from buckettestbed.network.model import NetworkModelError
 from buckettestbed.presets import load_faults, load_network
