@@ -114,7 +114,7 @@ class Testbeds:
         return self._testbeds[key]
 
     def _launch(self, settings: JobSettings, **options: Any) -> RunningTestbed:
-        """Start a testbed; where it keeps objects, in the first directory of the cache that is free and of its format."""
+        """Start a testbed; one that keeps objects in the first directory of the cache that is free and its own."""
         if not self._keeps_objects:
             return self._stack.enter_context(launch_testbed(**options))
         for number in count(1):
