@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -30,7 +31,7 @@ from bucketbench.scenarios.dataset import preparation as dataset_preparation
 from bucketbench.scenarios.verification import VerificationCounts
 from buckettestbed.launch import RunningTestbed
 
-__all__ = ["SAMPLES", "Finished", "StubbedHarness", "ended", "leave_outcome", "leave_records"]
+__all__ = ["SAMPLES", "Finished", "StubbedHarness", "ended", "leave_outcome", "leave_records", "logging_restored"]
 
 SAMPLES = 24
 _MIB = 1 << 20
@@ -157,6 +158,21 @@ class Finished:
         return job
 
 
+@contextmanager
+def logging_restored() -> Iterator[None]:
+    """Hydra gives the root logger its own handlers and level, for as long as a process lasts."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        for handler in root.handlers:
+            if handler not in handlers:
+                handler.close()
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
 class StubbedHarness:
     """Runs the program's commands in this process and in a directory of the test's own.
 
@@ -182,7 +198,7 @@ class StubbedHarness:
     def bucketbench(self, *arguments: str) -> tuple[int, str, str]:
         """The status of a command, and what it wrote to standard output and to standard error."""
         out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
+        with redirect_stdout(out), redirect_stderr(err), logging_restored():
             status = main(list(arguments))
         return status, out.getvalue(), err.getvalue()
 

@@ -16,7 +16,16 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
-from stubbed_sweeps import SAMPLES, Behaviour, Finished, StubbedHarness, ended, leave_outcome, leave_records
+from stubbed_sweeps import (
+    SAMPLES,
+    Behaviour,
+    Finished,
+    StubbedHarness,
+    ended,
+    leave_outcome,
+    leave_records,
+    logging_restored,
+)
 
 from bucketbench.cli import main
 from bucketbench.results import schema
@@ -223,6 +232,7 @@ def test_a_reader_that_goes_away_costs_no_result(harness: StubbedHarness) -> Non
         os.fdopen(os.dup(theirs), "w") as err,
         redirect_stdout(out),
         redirect_stderr(err),
+        logging_restored(),
     ):
         assert main(["run", "listing", "repeat=0", "client=boto3"]) == 0
     (run,) = harness.runs("listing")
