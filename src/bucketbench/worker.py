@@ -41,10 +41,7 @@ from bucketbench.ranks import Ranks
 if TYPE_CHECKING:
     from bucketbench.scenarios.recording import MeasuredScenario
 
-if TYPE_CHECKING:
-    from bucketbench.scenarios.recording import MeasuredScenario
-
-__all__ = ["main", "reason_of"]
+__all__ = ["main", "outcome_of", "reason_of"]
 
 _REASON_CHARACTERS = 600  # what fits a table's note; the whole traceback is in benchmark.log
 
@@ -70,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # ``run_job`` asks with SIGUSR1 where a job that takes too long is stuck: the answer goes to benchmark.log.
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
-    outcome = _run(Description.read(job_directory), directory, ranks)
+    outcome = outcome_of(Description.read(job_directory), directory, ranks)
     unfinished = directory / f".{OUTCOME_FILE}"
     unfinished.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(directory / OUTCOME_FILE)
@@ -84,7 +81,14 @@ def reason_of(error: BaseException) -> str:
     return text if len(text) <= _REASON_CHARACTERS else f"{text[: _REASON_CHARACTERS - 3]}..."
 
 
-def _run(description: Description, directory: Path, ranks: Ranks) -> dict[str, Any]:
+def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[str, Any]:
+    """Measure in this process, leave the raw records in a directory, and return what ``outcome.json`` is to say.
+
+    Args:
+        description: of the job.
+        directory: the rank's own, which exists.
+        ranks: which of the job's ranks this process is.
+    """
     outcome: dict[str, Any] = {"status": "failed", "reason": None, "verification": None, "server": None, "details": {}}
     try:
         # Imported here, so that a broken installation is a failed job with a reason and not a crash without one.

@@ -5,7 +5,13 @@ It shares no code with the rest.
 
 from buckettestbed.auth.credentials import AccessKey, Credentials
 from buckettestbed.faults.rules import FaultError
-from buckettestbed.launch import DirectoryInUseError, RunningTestbed, TestbedError, launch_testbed
+from buckettestbed.launch import (
+    DirectoryInUseError,
+    ForeignDirectoryError,
+    RunningTestbed,
+    TestbedError,
+    launch_testbed,
+)
 from buckettestbed.serving.log import LoggedRequest
 
 __all__ = [
@@ -13,6 +19,7 @@ __all__ = [
     "Credentials",
     "DirectoryInUseError",
     "FaultError",
+    "ForeignDirectoryError",
     "LoggedRequest",
     "RunningTestbed",
     "TestbedError",

@@ -20,7 +20,12 @@ from buckettestbed.faults.rules import FaultError
 from buckettestbed.gcs.service import GcsService
 from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.directory import DirectoryStorage
-from buckettestbed.model.errors import DirectoryError, DirectoryInUseError, InvalidBucketNameError
+from buckettestbed.model.errors import (
+    DirectoryError,
+    DirectoryInUseError,
+    ForeignDirectoryError,
+    InvalidBucketNameError,
+)
 from buckettestbed.model.memory import MemoryStorage
 from buckettestbed.network.model import NetworkModelError
 from buckettestbed.presets import load_faults, load_network
@@ -30,7 +35,7 @@ from buckettestbed.serving.application import Application
 from buckettestbed.serving.dialect import Dialect
 from buckettestbed.serving.server import listen, serve
 from buckettestbed.serving.tls import ThrowAwayAuthority
-from buckettestbed.statuses import DIRECTORY_IN_USE, USAGE
+from buckettestbed.statuses import DIRECTORY_IN_USE, FOREIGN_DIRECTORY, USAGE
 
 __all__ = ["main"]
 
@@ -235,8 +240,8 @@ def _buckets(options: argparse.Namespace) -> Buckets:
         storage = MemoryStorage() if options.directory is None else DirectoryStorage(Path(options.directory))
         buckets = Buckets(storage, opaque_etags=options.opaque_etags)
     except DirectoryError as error:
-        status = DIRECTORY_IN_USE if isinstance(error, DirectoryInUseError) else USAGE
-        raise _UsageError(f"--directory {options.directory}: {error}", status) from None
+        statuses = {DirectoryInUseError: DIRECTORY_IN_USE, ForeignDirectoryError: FOREIGN_DIRECTORY}
+        raise _UsageError(f"--directory {options.directory}: {error}", statuses.get(type(error), USAGE)) from None
     named = [("--bucket", name) for name in options.bucket] + [
         ("--public-bucket", name) for name in options.public_bucket
     ]

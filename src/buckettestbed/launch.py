@@ -19,9 +19,9 @@ from typing import IO, Any, cast
 from buckettestbed.auth.credentials import Credentials
 from buckettestbed.presets import Faults, load_faults, load_network
 from buckettestbed.serving.log import LoggedRequest
-from buckettestbed.statuses import DIRECTORY_IN_USE
+from buckettestbed.statuses import DIRECTORY_IN_USE, FOREIGN_DIRECTORY
 
-__all__ = ["DirectoryInUseError", "RunningTestbed", "TestbedError", "launch_testbed"]
+__all__ = ["DirectoryInUseError", "ForeignDirectoryError", "RunningTestbed", "TestbedError", "launch_testbed"]
 
 _START_LIMIT_S = 60.0
 """*Source*: ours; it takes under a second, and about 15 s for a directory of a million objects."""
@@ -41,6 +41,14 @@ class TestbedError(RuntimeError):
 
 class DirectoryInUseError(TestbedError):
     """The testbed did not start because another one serves its directory."""
+
+
+class ForeignDirectoryError(TestbedError):
+    """The testbed did not start because its directory is none of a testbed's, or of another format."""
+
+
+_KINDS = {DIRECTORY_IN_USE: DirectoryInUseError, FOREIGN_DIRECTORY: ForeignDirectoryError}
+"""What went wrong, by the exit status of a testbed that did not start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +193,7 @@ def launch_testbed(
     Raises:
         TestbedError: it did not start in time or ended at once; the message says what it wrote.
         DirectoryInUseError: another testbed serves `directory`.
+        ForeignDirectoryError: `directory` is none of a testbed's, or of another format; nothing in it was touched.
         FaultError: the faults are not valid.
     """
     command = [sys.executable, "-m", "buckettestbed", "--port", "0", "--exit-with-parent"]
@@ -230,8 +239,7 @@ def _announced(process: "subprocess.Popen[bytes]", log: IO[bytes], start_limit_s
         piece = os.read(process.stdout.fileno(), 65536)
         if not piece:
             status = process.wait(_STOP_LIMIT_S)
-            kind = DirectoryInUseError if status == DIRECTORY_IN_USE else TestbedError
-            raise kind(
+            raise _KINDS.get(status, TestbedError)(
                 f"the testbed ended with status {status} instead of starting; it wrote: {_text(log) or 'nothing'}"
             )
         line += piece

@@ -62,8 +62,8 @@ class JobSettings(ABC):
         _ = self.network_model, self.fault_set, self.prefix, self.own_parameters()  # their own checks
         if self.config["target"]["opaque_etags"] and not self.uses_testbed:
             raise ConfigurationError(
-                f"target.opaque_etags=true cannot be used: target={self.config['target']['name']} is a real service "
-                "and chooses its ETags itself; leave it out, or take target=local"
+                f"target.opaque_etags=true cannot be used: target={self.config['target']['name']} is a real service, "
+                "which chooses its ETags itself; leave it out, or take target=local"
             )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,8 @@ import psutil
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.job.environment import TESTBED_REGION, ask_loopback_directly
-from buckettestbed.launch import DirectoryInUseError, RunningTestbed, launch_testbed
+from bucketbench.progress import say
+from buckettestbed.launch import DirectoryInUseError, ForeignDirectoryError, RunningTestbed, launch_testbed
 
 __all__ = ["Testbeds"]
 
@@ -39,6 +40,7 @@ class Testbeds:
     def __init__(self, *, keeps_objects: bool, running: Iterable[Mapping[str, Any]] = ()) -> None:
         self._keeps_objects = keeps_objects
         self._stack = ExitStack()
+        self._passed_over: set[Path] = set()
         self._testbeds: dict[_Key, RunningTestbed] = dict(_found_here(running))
 
     def __enter__(self) -> Self:
@@ -112,13 +114,19 @@ class Testbeds:
         return self._testbeds[key]
 
     def _launch(self, settings: JobSettings, **options: Any) -> RunningTestbed:
-        """Start a testbed, in the first directory of the cache that no other testbed serves where it keeps objects."""
+        """Start a testbed; one that keeps objects in the first directory of the cache that is free and its own."""
         if not self._keeps_objects:
             return self._stack.enter_context(launch_testbed(**options))
         for number in count(1):
             directory = settings.cache_directory / f"testbed-{number}"
-            with suppress(DirectoryInUseError):
+            try:
                 return self._stack.enter_context(launch_testbed(directory=directory, **options))
+            except DirectoryInUseError:
+                continue
+            except ForeignDirectoryError:
+                if directory not in self._passed_over:
+                    self._passed_over.add(directory)
+                    say(f"{directory} is of another release's testbed and stays as it is: remove it to have its space")
         raise AssertionError("numbers have no end")
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from buckettestbed.model.contents import Content, pieces
 from buckettestbed.model.digests import combine_crcs
-from buckettestbed.model.errors import DirectoryError, DirectoryInUseError
+from buckettestbed.model.errors import DirectoryError, DirectoryInUseError, ForeignDirectoryError
 from buckettestbed.model.files import COPY_BYTES, FileContent, FileIncoming
 from buckettestbed.model.objects import StoredObject
 from buckettestbed.model.records import read_object, record_bytes
@@ -49,8 +49,8 @@ class DirectoryStorage:
 
     Raises:
         DirectoryInUseError: another testbed serves it.
-        DirectoryError: it holds something and is none of a testbed's, is of another format, or cannot be made, written
-            to or read.
+        ForeignDirectoryError: it holds something and is none of a testbed's, or is of another format.
+        DirectoryError: it cannot be made, written to or read.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -76,7 +76,7 @@ class DirectoryStorage:
             raise
 
     def _own(self) -> None:
-        """Makes an empty directory this testbed's; raises DirectoryError for one that is someone else's."""
+        """Makes an empty directory this testbed's; raises ForeignDirectoryError for one that is someone else's."""
         owner = self._directory / _OWNER
         names = sorted(path.name for path in self._directory.iterdir())
         if not names:
@@ -86,13 +86,13 @@ class DirectoryStorage:
         try:
             found = json.loads(owner.read_bytes())
         except FileNotFoundError:
-            raise DirectoryError(
+            raise ForeignDirectoryError(
                 f"it holds {names[0]!r} and no {_OWNER}, so it is none of a testbed's; {advice}"
             ) from None
         except ValueError:
             found = None
         if found != _OWNED:
-            raise DirectoryError(
+            raise ForeignDirectoryError(
                 f"its {_OWNER} is {json.dumps(found)}; this testbed reads {json.dumps(_OWNED)}; {advice}"
             )
 

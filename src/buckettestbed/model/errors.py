@@ -6,6 +6,7 @@ __all__ = [
     "BucketNotEmptyError",
     "DirectoryError",
     "DirectoryInUseError",
+    "ForeignDirectoryError",
     "InvalidBucketNameError",
     "ModelError",
     "ObjectChangedError",
@@ -47,3 +48,7 @@ class DirectoryError(Exception):
 
 class DirectoryInUseError(DirectoryError):
     """Another testbed serves the directory."""
+
+
+class ForeignDirectoryError(DirectoryError):
+    """The directory holds something and is none of a testbed's, or one of another format."""

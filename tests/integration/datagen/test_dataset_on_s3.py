@@ -60,7 +60,7 @@ def test_what_lies_in_the_bucket_is_what_the_manifest_says(tls: bool, tmp_path: 
 
 
 def test_shards_are_uploaded_whole(tmp_path: Path) -> None:
-    spec = DatasetSpec(num_samples=30, sample_size_bytes=1 << 20, shard_size_bytes=20 << 20)
+    spec = DatasetSpec(num_samples=30, sample_size_bytes=1 << 20, shard_size_bytes=20 << 20, image_format="bytes")
     with launch_testbed(buckets=["data"]) as testbed:
         manifest = ensure_dataset("s3://data/tar", spec, processes=1, lock_directory=tmp_path, **arguments(testbed))
         client = boto3.client("s3", endpoint_url=testbed.s3_endpoint, region_name="us-east-1")

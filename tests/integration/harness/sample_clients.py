@@ -158,11 +158,17 @@ class Hangs(Good):
     """A worker hangs, and a process in a session of its own would stay."""
 
     files = _Stuck
+    new_session = True
 
     def dataset(self, target):
         marker = os.environ["BUCKETBENCH_TEST_MARKER"]
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", marker], start_new_session=True)
+        command = [sys.executable, "-c", "import time; time.sleep(600)", marker]
+        subprocess.Popen(command, start_new_session=self.new_session)
         return super().dataset(target)
+
+
+class HangsInOneSession(Hangs):
+    new_session = False
 
 
 class TellsSecrets(Good):

@@ -1,24 +1,24 @@
-"""Clients of the listing scenario as a user might write them, with a fault each: boto3's names, one thing changed.
+"""Clients of the listing scenario as a user might write them, with a fault each: the right names, one thing changed."""
 
-This file is copied into a temporary folder and found there by ``--config-dir``.
-"""
-
-from itertools import islice
-
-from bucketbench.clients.listing.boto3 import Boto3Pages
+from bucketbench.scenarios.listing.names import NamesSpec
 
 
-class Missing(Boto3Pages):
+class _Right:
     def names(self, target):
-        return islice(super().names(target), 1, None)
+        return list(NamesSpec(count=30, shape="numbers", max_size_bytes=16).objects(target.prefix))
 
 
-class Duplicated(Boto3Pages):
+class Missing(_Right):
     def names(self, target):
-        found = list(super().names(target))
+        return super().names(target)[1:]
+
+
+class Duplicated(_Right):
+    def names(self, target):
+        found = super().names(target)
         return [*found, found[7]]
 
 
-class WrongSize(Boto3Pages):
+class WrongSize(_Right):
     def names(self, target):
         return [(key, size + (key.endswith("7"))) for key, size in super().names(target)]

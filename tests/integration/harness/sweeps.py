@@ -110,6 +110,17 @@ def read_results(directory: Path) -> dict[str, Any]:
     return json.loads((directory / "run_results.json").read_bytes())
 
 
+def fetched(job: Path) -> dict[tuple[str, int], tuple[int, set[int]]]:
+    """How many samples were fetched in each phase and epoch of a job, and by which workers."""
+    found: dict[tuple[str, int], tuple[int, set[int]]] = {}
+    for operation in map(json.loads, (job / "operations.jsonl").read_text().splitlines()):
+        if operation["kind"] == "fetch":
+            part = (operation["phase"], operation["epoch"])
+            samples, workers = found.get(part, (0, set()))
+            found[part] = (samples + operation["samples"], workers | {operation["worker"]})
+    return found
+
+
 def new_workplace(directory: Path) -> Workplace:
     """Fill an empty directory with a configuration for each class of ``sample_clients``."""
     place = Workplace(directory=directory)

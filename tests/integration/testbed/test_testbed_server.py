@@ -22,7 +22,7 @@ import pytest
 from client_kit import BUCKET, Boto3Client
 
 from bucketbench.cli import main as bucketbench_main
-from buckettestbed import DirectoryInUseError, RunningTestbed, TestbedError, launch_testbed
+from buckettestbed import DirectoryInUseError, ForeignDirectoryError, RunningTestbed, TestbedError, launch_testbed
 from buckettestbed.command import main as buckettestbed_main
 from torchbucket import StoreConfig, open_store
 
@@ -260,6 +260,9 @@ def test_a_directory_outlasts_its_testbed(tmp_path: Path) -> None:
             assert (found["Body"].read(), found["Metadata"], found["ContentType"]) == (key.encode(), {"a": "b"}, "t/x")
         assert client.load("large") == BODY * 60
     with launch_testbed(directory=tmp_path / "kept"):  # Once the last one has ended.
+        pass
+    (tmp_path / "kept" / ".buckettestbed").write_text('{"format": "buckettestbed directory", "version": 1}')
+    with pytest.raises(ForeignDirectoryError, match='"version": 1'), launch_testbed(directory=tmp_path / "kept"):
         pass
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from composition import points_of_scenario
+from composition import changed, points_of_scenario, swept_by_scenario
 
 from bucketbench.cli import main
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
+from bucketbench.errors import ConfigurationError
 from bucketbench.scenarios.listing.settings import ListingSettings
 
 CONF = find_conf_directory("listing")
@@ -20,8 +21,12 @@ def points(*overrides: str, directory: Path | None = None) -> list[JobSettings]:
     return points_of_scenario("listing", *overrides, directory=directory)
 
 
+def every_client() -> list[JobSettings]:
+    return points("repeat=0", f"client={','.join(CLIENTS)}")
+
+
 def test_every_client_composes_and_has_its_files_name() -> None:
-    found = points("repeat=0", f"client={','.join(CLIENTS)}")
+    found = every_client()
     assert [point.client.name for point in found] == CLIENTS
     assert {point.client.module.rpartition(".")[0] for point in found} == {"bucketbench.clients.listing"}
     assert all(set(point.config["client"]["schemes"]) <= {"s3", "gs"} for point in found)
@@ -38,18 +43,19 @@ def test_every_network_and_target_composes() -> None:
 
 @pytest.mark.parametrize(("target", "scheme"), [("local", "s3"), ("local_gs", "gs")])
 def test_the_default_clients_are_those_of_the_targets_scheme(target: str, scheme: str) -> None:
-    found = points(f"target={target}")
-    clients = [point.client.name for point in found if point.repeat == 0]
+    found = swept_by_scenario("listing", f"target={target}")
+    clients = [point["client"] for point in found if point["repeat"] == "0"]
     assert len(clients) > 3
     assert clients[0] == "torchbucket"
-    assert all(scheme in point.config["client"]["schemes"] for point in found)
-    assert [(point.repeat, point.client.name) for point in found] == [(r, c) for r in range(6) for c in clients]
+    assert [(point["repeat"], point["client"]) for point in found] == [(str(r), c) for r in range(6) for c in clients]
+    schemes = {point.client.name: point.config["client"]["schemes"] for point in every_client()}
+    assert all(scheme in schemes[client] for client in clients)
 
 
 def test_clients_are_the_fastest_key_whatever_else_is_swept() -> None:
-    found = points("client=boto3,obstore", "names.shape=hot,long", "repeat=0,1")
-    assert [(p.repeat, p.config["names"]["shape"], p.client.name) for p in found] == [
-        (repeat, shape, client) for repeat in (0, 1) for shape in ("hot", "long") for client in ("boto3", "obstore")
+    found = swept_by_scenario("listing", "client=boto3,obstore", "names.shape=hot,long", "repeat=0,1")
+    assert [(p["repeat"], p["names.shape"], p["client"]) for p in found] == [
+        (repeat, shape, client) for repeat in "01" for shape in ("hot", "long") for client in ("boto3", "obstore")
     ]
 
 
@@ -64,14 +70,17 @@ def test_the_parameters_say_what_is_listed_and_not_by_whom() -> None:
     }  # fmt: skip
 
 
+DESCRIPTIONS = [("names.shape", "hot"), ("names.shape", "hex"), ("names.count", 10), ("names.max_size", 0)]
+
+
 def test_each_description_of_names_has_a_prefix_of_its_own() -> None:
-    found = points("repeat=0", "client=boto3", "names.shape=hot,hex", "names.count=10,20", "names.max_size=0,16")
-    prefixes = {point.prefix for point in found}
-    assert len(prefixes) == 8
-    (named,) = points("repeat=0", "client=boto3", "names.prefix=lists/mine")
+    (point,) = points("repeat=0", "client=boto3")
+    found = [point, *(changed(point, key, value) for key, value in DESCRIPTIONS)]
+    assert len({described.prefix for described in found}) == len(found)
+    named = changed(point, "names.prefix", "lists/mine")
     assert isinstance(named, ListingSettings)
     assert (named.prefix, named.warmup_prefix) == ("lists/mine/", "lists/mine.warm-up/")
-    (cold,) = points("repeat=0", "client=boto3", "warmup=false")
+    cold = changed(point, "warmup", False)
     assert isinstance(cold, ListingSettings)
     assert cold.warmup_prefix is None
 
@@ -86,12 +95,6 @@ def test_a_users_client_needs_three_lines(tmp_path: Path) -> None:
 MISTAKES = {
     "client=nobody": ["client=nobody", "there is no client of that name", "torchbucket-sequential"],
     "names.shape=square": ["names.shape=square", "one of numbers"],
-    "names.count=0": ["names.count=0", "from 1 to 10,000,000"],
-    "names.count=20M": ["names.count=20M", "from 1 to 10,000,000"],
-    "names.count=many": ["many", "100k"],
-    "names.max_size=1MiB": ["names.max_size=1MiB", "at most 65,536 bytes"],
-    "names.prefix=../up": ["names.prefix=../up", "beginning of a key"],
-    "passes=0": ["passes=0", "auto"],
     "nmaes.count=3": ["nmaes.count", "did you mean names.count?", "conf/listing.yaml"],
     "epochs=2": ["epochs", "no key"],
     "data=png_1mib": ["data"],
@@ -111,6 +114,27 @@ def test_a_mistake_is_one_message(
     for words in MISTAKES[override]:
         assert words in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+VALUES = {
+    "names.shape=square": "one of numbers",
+    "names.count=0": "from 1 to 10,000,000",
+    "names.count=20M": "from 1 to 10,000,000",
+    "names.count=many": "100k",
+    "names.max_size=1MiB": "at most 65,536 bytes",
+    "names.prefix=../up": "beginning of a key",
+    "passes=0": "auto",
+}
+
+
+@pytest.mark.parametrize("override", VALUES)
+def test_a_value_that_cannot_be_used_is_named(override: str) -> None:
+    (point,) = points("repeat=0", "client=boto3")
+    key, _, value = override.partition("=")
+    with pytest.raises(ConfigurationError) as refused:
+        changed(point, key, value)
+    assert override in str(refused.value)
+    assert VALUES[override] in str(refused.value)
 
 
 def test_names_beyond_the_memory_are_refused_with_the_figures() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
+from composition import changed, points_of_scenario
 
 from bucketbench.cli import main
+from bucketbench.errors import ConfigurationError
 
 
 @pytest.fixture(autouse=True)
@@ -23,22 +26,9 @@ MISTAKES = {
     "target.bukket=x": ["target.bukket", "did you mean target.bucket?"],
     "target=s3": ["target.bucket", "must be set", "target.bucket=VALUE"],
     "epochs=0": ["epochs=0", "from 1"],
-    "min_measured_s=0": ["min_measured_s=0", "above 0"],
     "epochs=many": ["epochs", "many"],
-    "dataloader.num_workers=-1": ["dataloader.num_workers=-1", "from 0"],
     "dataloader.num_workers=0,many": ["dataloader.num_workers", "many"],
-    "dataloader.start_method=thread": ["dataloader.start_method=thread", "forkserver"],
-    "time_limit_s=0": ["time_limit_s=0", "above 0"],
-    "data.sample_size=100M": ["data.sample_size=100M", "100MiB"],
-    "data.num_samples=some": ["data.num_samples=some", "100k"],
-    "data.resolution=big": ["data.resolution=big", "256x256"],
-    "data.prefix=../../outside": ["data.prefix=../../outside", "beginning of a key"],
-    "data.prefix=/absolute": ["data.prefix=/absolute", "beginning of a key"],
-    "data.image_format=gif": ["image_format", "jpeg"],
-    "network.first_byte_s=-1": ["first_byte_s", "-1"],
-    "+network.latency=1": ["latency", "first_byte_s"],
     "client=[": ["client=[", "KEY=VALUE"],
-    "client._target_=NoDot": ["client._target_=NoDot", "dotted path"],
     "client._target_=no_such_module.Loader": ["no_such_module", "client.path"],
     "client.requires=[no_such_package]": ["no_such_package", "not installed", "pip install"],
     "+client.options.secret_key=abc": ["client.options.secret_key", "credential", "environment"],
@@ -61,21 +51,36 @@ def test_a_wrong_override(override: str, capsys: pytest.CaptureFixture[str]) -> 
     assert not Path("multirun", "dataset").exists() or not list(Path("multirun", "dataset").iterdir())
 
 
+VALUES = {
+    "min_measured_s=0": ["min_measured_s=0", "above 0"],
+    "dataloader.num_workers=-1": ["dataloader.num_workers=-1", "from 0"],
+    "dataloader.start_method=thread": ["dataloader.start_method=thread", "forkserver"],
+    "time_limit_s=0": ["time_limit_s=0", "above 0"],
+    "data.sample_size=100M": ["data.sample_size=100M", "100MiB"],
+    "data.num_samples=some": ["data.num_samples=some", "100k"],
+    "data.resolution=big": ["data.resolution=big", "256x256"],
+    "data.prefix=../../outside": ["data.prefix=../../outside", "beginning of a key"],
+    "data.prefix=/absolute": ["data.prefix=/absolute", "beginning of a key"],
+    "data.image_format=gif": ["image_format", "jpeg"],
+    "network.first_byte_s=-1": ["first_byte_s", "-1"],
+    "+network.latency=1": ["latency", "first_byte_s"],
+    "client._target_=NoDot": ["client._target_=NoDot", "dotted path"],
+}
+
+
+@pytest.mark.parametrize("override", VALUES)
+def test_a_value_that_cannot_be_used_is_named(override: str) -> None:
+    (point,) = points_of_scenario("dataset", "repeat=0", "client=boto3")
+    key, _, text = override.removeprefix("+").partition("=")
+    with pytest.raises(ConfigurationError) as refused:
+        changed(point, key, yaml.safe_load(text))
+    for words in VALUES[override]:
+        assert words in str(refused.value)
+
+
 def test_batches_beyond_the_memory_are_refused_with_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(
-            [
-                "run",
-                "dataset",
-                "repeat=0",
-                "client=boto3",
-                "data.num_samples=100k",
-                "data.sample_size=1GiB",
-                "dataloader.batch_size=10000",
-            ]
-        )
-        == 2
-    )
+    large = ["data.num_samples=100k", "data.sample_size=1GiB", "dataloader.batch_size=10000"]
+    assert main(["run", "dataset", "repeat=0", "client=boto3", *large]) == 2
     said = capsys.readouterr().err
     assert "10000 samples of 1.0 GiB" in said
     assert "of memory" in said

@@ -12,16 +12,21 @@ from composition import points_of_scenario
 
 from bucketbench.job import testbeds as testbeds_module
 from bucketbench.job.testbeds import Testbeds
-from buckettestbed.launch import RunningTestbed
+from buckettestbed.launch import DirectoryInUseError, ForeignDirectoryError, RunningTestbed
 
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The options of each testbed that would have been started."""
+    """The options of each testbed that would have been started, of which each locks its directory."""
     options: list[dict[str, Any]] = []
 
     @contextmanager
     def launch(**given: Any) -> Iterator[RunningTestbed]:
+        directory = given.get("directory")
+        if directory is not None and directory.name == "testbed-1":
+            raise ForeignDirectoryError("its .buckettestbed has version 1")
+        if directory is not None and directory in [other["directory"] for other in options]:
+            raise DirectoryInUseError("another testbed serves it")
         options.append(given)
         number = len(options)
         yield RunningTestbed(
@@ -30,6 +35,18 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     monkeypatch.setattr(testbeds_module, "launch_testbed", launch)
     return options
+
+
+def test_a_directory_of_another_release_is_passed_over_and_told_once(
+    launched: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = tmp_path / "testbed-1"
+    swept = points_of_scenario("dataset", "client=boto3", "repeat=0", "target.tls=false,true", f"cache_dir={tmp_path}")
+    with Testbeds(keeps_objects=True) as testbeds:
+        endpoints = [testbeds.target(point).endpoint for point in swept]
+    assert None not in endpoints
+    assert [options["directory"].name for options in launched] == ["testbed-2", "testbed-3"]
+    assert capsys.readouterr().err.count(f"{old} is of another release's testbed") == 1
 
 
 def test_one_testbed_serves_whoever_asks_for_the_same(launched: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from asgi_driver import Driver
 
 from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.directory import DirectoryStorage
-from buckettestbed.model.errors import DirectoryError, DirectoryInUseError
+from buckettestbed.model.errors import DirectoryError, DirectoryInUseError, ForeignDirectoryError
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -45,7 +45,7 @@ def test_a_directory_of_someone_else_is_refused_and_left_as_it_is(tmp_path: Path
     (tmp_path / path).parent.mkdir(exist_ok=True)
     (tmp_path / path).write_bytes(b"mine")
     before = tree(tmp_path)
-    with pytest.raises(DirectoryError) as refused:
+    with pytest.raises(ForeignDirectoryError) as refused:
         DirectoryStorage(tmp_path)
     for word in words:
         assert word in str(refused.value)
@@ -56,7 +56,7 @@ def test_a_directory_of_another_format_is_refused(tmp_path: Path) -> None:
     DirectoryStorage(tmp_path).close()
     mark = tmp_path / ".buckettestbed"
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"version": 99}))
-    with pytest.raises(DirectoryError, match=r'"version": 99.*this testbed reads .*"version": 4'):
+    with pytest.raises(ForeignDirectoryError, match=r'"version": 99.*this testbed reads .*"version": 4'):
         DirectoryStorage(tmp_path)
 
 

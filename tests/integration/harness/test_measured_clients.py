@@ -1,0 +1,144 @@
+"""What the measured process finds of clients, good and bad; in this process, without workers and without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bucketbench.clients.protocol import Target
+from bucketbench.datagen import DatasetSpec, Manifest, ensure_dataset
+from bucketbench.job.description import Component, Description, Job
+from bucketbench.ranks import Ranks
+from bucketbench.results.raw import read_raw
+from bucketbench.scenarios.dataset.figures import FIGURES as DATASET_FIGURES
+from bucketbench.scenarios.dataset.job import DatasetJob, LoaderSettings, LocalCopy
+from bucketbench.scenarios.dataset.scenario import SCENARIO as DATASET
+from bucketbench.scenarios.listing.job import ListingJob
+from bucketbench.scenarios.listing.names import NamesSpec
+from bucketbench.scenarios.listing.scenario import SCENARIO as LISTING
+from bucketbench.worker import outcome_of
+
+SAMPLES = 24
+SAMPLE_BYTES = 4096
+HERE = str(Path(__file__).parent)
+TARGET = Target(scheme="s3", bucket="b", prefix="p/")
+LOADER = LoaderSettings(
+    num_workers=0, batch_size=4, prefetch_factor=2, start_method="auto", persistent_workers=True, pin_memory=False,
+    shuffle=False,
+)  # fmt: skip
+
+
+def outcome(job: Job, directory: Path, measurement: str) -> dict[str, Any]:
+    Description.of(job, measurement=measurement).write(directory)
+    return outcome_of(Description.read(directory), directory, Ranks())
+
+
+@pytest.fixture(scope="module")
+def dataset_job(tmp_path_factory: pytest.TempPathFactory) -> DatasetJob:
+    """The job of a client that is yet to be named, with its files made."""
+    directory = tmp_path_factory.mktemp("data")
+    spec = DatasetSpec(num_samples=SAMPLES, sample_size_bytes=SAMPLE_BYTES)
+    manifest: Manifest = ensure_dataset(f"file://{directory / 'copy'}", spec, lock_directory=directory)
+    listed = directory / "samples.jsonl"
+    listed.write_text("".join(f"{json.dumps(entry.to_json())}\n" for entry in manifest.entries))
+    return DatasetJob(
+        client=Component(name="?", target="?"),
+        model=Component(name="none", target="bucketbench.models.none.NoModel"),
+        target=TARGET,
+        samples_file=str(listed),
+        loader=LOADER,
+        epochs=1,
+        min_measured_s=0.05,
+        warmup_samples=4,
+        seed=0,
+        device="cpu",
+        admin_url=None,
+        local_copy=LocalCopy(directory=str(directory / "copy"), spec=spec.to_json()),
+    )
+
+
+@pytest.fixture
+def measured(dataset_job: DatasetJob, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    def measure(client: str, **changes: Any) -> dict[str, Any]:
+        component = Component(name=client, target=f"sample_clients.{client}", search_path=(HERE,))
+        return outcome(replace(dataset_job, client=component, **changes), tmp_path, DATASET.measurement)
+
+    return measure
+
+
+@pytest.mark.parametrize("client", ["Good", "GoodIterable"])
+def test_as_many_epochs_as_it_takes(measured: Callable[..., dict[str, Any]], tmp_path: Path, client: str) -> None:
+    found = measured(client, epochs=None)
+    assert (found["status"], found["details"]["start_method"]) == ("ok", "none")
+    epochs, rest = divmod(found["verification"]["checked"], SAMPLES)
+    assert rest == 0
+    assert epochs > 1
+    figures = DATASET_FIGURES.of_job(*read_raw(tmp_path, ended=True))
+    assert figures["wall_s"].value is not None
+    assert figures["wall_s"].value >= 0.05
+    assert figures["samples"].value == epochs * SAMPLES
+
+
+FAILURES = {
+    "RaisesWhenBuilt": ("RuntimeError: cannot be built for this reason", None),
+    "RaisesMidway": ("1 failed with an error; first: OSError: the connection was lost", {"errors": 1}),
+    "StreamBreaks": ("1 failed with an error, ", {"checked": 7, "errors": 1, "missing": SAMPLES - 7 - 1}),
+    "WrongBytes": ("1 arrived with wrong content", {"mismatched": 1}),
+    "Missing": ("2 never arrived", {"missing": 2}),
+    "Duplicated": ("1 arrived more than once", {"duplicated": 1}),
+}
+
+
+@pytest.mark.parametrize("client", FAILURES)
+def test_a_failure_has_its_reason(measured: Callable[..., dict[str, Any]], client: str) -> None:
+    words, counts = FAILURES[client]
+    found = measured(client)
+    assert found["status"] == "failed"
+    assert words in found["reason"]
+    assert "\n" not in found["reason"]
+    if counts is None:
+        assert found["verification"] is None
+    else:
+        assert {name: found["verification"][name] for name in counts} == counts
+
+
+@pytest.mark.parametrize("client", ["RaisesMidway", "WrongBytes"])
+def test_failed_samples_count_no_bytes(measured: Callable[..., dict[str, Any]], tmp_path: Path, client: str) -> None:
+    measured(client)
+    figures = DATASET_FIGURES.of_job(*read_raw(tmp_path, ended=True))
+    assert figures["samples"].value == SAMPLES - 1
+    assert figures["content_mib"].value == (SAMPLES - 1) * SAMPLE_BYTES / 2**20
+    assert figures["errors"].value == 1
+
+
+WRONG_LISTINGS = {
+    "Missing": ("missing", "1 never arrived"),
+    "Duplicated": ("duplicated", "1 arrived more than once"),
+    "WrongSize": ("mismatched", "3 arrived with wrong content"),
+}
+
+
+@pytest.mark.parametrize("client", WRONG_LISTINGS)
+def test_a_wrong_listing_fails_and_says_what_is_wrong(tmp_path: Path, client: str) -> None:
+    count, words = WRONG_LISTINGS[client]
+    names = NamesSpec(count=30, shape="numbers", max_size_bytes=16)
+    job = ListingJob(
+        client=Component(name=client, target=f"sample_listers.{client}", search_path=(HERE,)),
+        target=TARGET,
+        min_measured_s=0.0,
+        admin_url=None,
+        names=names,
+        passes=1,
+        warmup_prefix=None,
+    )
+    found = outcome(job, tmp_path, LISTING.measurement)
+    assert found["status"] == "failed"
+    assert words in found["reason"]
+    assert found["verification"][count] >= 1
+    figures = LISTING.figures.of_job(*read_raw(tmp_path, ended=True))
+    assert figures["errors"].value == found["verification"][count]
