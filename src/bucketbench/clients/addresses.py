@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from bucketbench.clients.boto3 import make_client as make_s3_client
 from bucketbench.clients.google_storage import list_sizes
 from bucketbench.clients.google_storage import make_client as make_gcs_client
 from bucketbench.clients.protocol import Target
 
-__all__ = ["Address", "addresses_of", "headers_of"]
+__all__ = ["Address", "Requests", "addresses_of", "headers_of"]
 
 _EXPIRY_S: Final = 12 * 3600  # of presigned addresses; a job is far shorter
 _GOOGLE: Final = "https://storage.googleapis.com"
 _READ_ONLY: Final = "https://www.googleapis.com/auth/devstorage.read_only"
+_READ_WRITE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +42,38 @@ def addresses_of(target: Target) -> dict[str, Address]:
     return _gcs_addresses(target) if target.scheme == "gs" else _s3_addresses(target)
 
 
-def headers_of(target: Target) -> list[str]:
+class Requests:
+    """The URLs by which single objects are read, written in parts and removed.
+
+    Cloud Storage's XML API takes uploads in parts by the same requests as S3.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._s3 = None if target.scheme == "gs" else make_s3_client(target)
+
+    def url(self, operation: str, key: str, *, upload_id: str | None = None, part_number: int | None = None) -> str:
+        """The URL of a request.
+
+        Args:
+            operation: as boto3 calls it, such as ``upload_part``.
+            key: the object's.
+            upload_id: of an upload in parts.
+            part_number: likewise.
+        """
+        query = {name: value for name, value in (("uploadId", upload_id), ("partNumber", part_number)) if value}
+        if self._s3 is None:
+            words = "uploads" if operation == "create_multipart_upload" else urlencode(query)
+            root = f"{self._target.endpoint or _GOOGLE}/{self._target.bucket}"
+            return f"{root}/{quote(key, safe='/')}{'?' if words else ''}{words}"
+        fields = {f"{name[0].upper()}{name[1:]}": value for name, value in query.items()}
+        url: str = self._s3.generate_presigned_url(
+            operation, Params={"Bucket": self._target.bucket, "Key": key, **fields}, ExpiresIn=_EXPIRY_S
+        )
+        return url
+
+
+def headers_of(target: Target, *, writes: bool = False) -> list[str]:
     """The header lines that each request needs; asked for in the process that sends them, and in no pickle.
 
     An access token is valid for an hour, which a job that does not renew it has to be done in.
@@ -51,7 +83,7 @@ def headers_of(target: Target) -> list[str]:
     import google.auth
     import google.auth.transport.requests
 
-    credentials, _ = google.auth.default(scopes=[_READ_ONLY])
+    credentials, _ = google.auth.default(scopes=[_READ_WRITE if writes else _READ_ONLY])
     credentials.refresh(google.auth.transport.requests.Request())  # type: ignore[no-untyped-call]  # google-auth's
     return [f"Authorization: Bearer {credentials.token}"]
 

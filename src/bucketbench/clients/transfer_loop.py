@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import certifi
 
-__all__ = ["Fetch", "TransferLoop"]
+__all__ = ["Fetch", "Send", "TransferLoop"]
 
 _RECEIVE_BUFFER_BYTES: Final = 512 << 10  # libcurl's largest; its default is 16 KiB
+_SEND_BUFFER_BYTES: Final = 512 << 10  # its default is 64 KiB
 _SELECT_TIMEOUT_S: Final = 1.0
 
 
@@ -28,9 +29,37 @@ class Fetch:
     byte_range: str | None = None
     write: Callable[[bytes], object]
 
+    @property
+    def expected(self) -> int:
+        """The status of the answer."""
+        return 200 if self.byte_range is None else 206
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Send:
+    """One request that changes something.
+
+    Args:
+        method: of HTTP.
+        url: of what.
+        size_bytes: of its body.
+        read: called with a number of bytes, returns that many of the body, or fewer.
+        write: called with each piece of the answer.
+        header: called with each line of the answer's header.
+        expected: the status of the answer.
+    """
+
+    method: str
+    url: str
+    size_bytes: int
+    read: Callable[[int], bytes]
+    write: Callable[[bytes], object]
+    header: Callable[[bytes], object]
+    expected: int = 200
+
 
 class TransferLoop:
-    """Fetches over one pool of connections, several at once. For use by one thread of one process.
+    """Fetches and sends over one pool of connections, several at once. For use by one thread of one process.
 
     Args:
         transfers: how many at once.
@@ -45,7 +74,7 @@ class TransferLoop:
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, transfers)
         self._idle = [self._handle(ca_bundle, headers) for _ in range(transfers)]
-        self._running: dict[Any, tuple[int, Fetch]] = {}
+        self._running: dict[Any, tuple[int, Fetch | Send]] = {}
 
     def contents(self, urls: Iterable[str]) -> Iterator[tuple[int, bytes]]:
         """Yield the position of each URL and its content, in the order in which they arrive.
@@ -63,8 +92,8 @@ class TransferLoop:
         for position in self.run(fetches()):
             yield position, b"".join(bodies.pop(position))
 
-    def run(self, fetches: Iterable[Fetch]) -> Iterator[int]:
-        """Make the fetches and yield the position of each when it is whole; take one when a connection is free for it.
+    def run(self, fetches: Iterable[Fetch | Send]) -> Iterator[int]:
+        """Make the requests and yield the position of each when it is whole; take one when a connection is free for it.
 
         Raises:
             OSError: as of ``contents``.
@@ -94,18 +123,30 @@ class TransferLoop:
         handle.setopt(self._curl.HTTP_VERSION, self._curl.CURL_HTTP_VERSION_1_1)
         # pycurl's wheels look for certificates where the machine that built them had some.
         handle.setopt(self._curl.CAINFO, ca_bundle or certifi.where())
-        if headers:
-            handle.setopt(self._curl.HTTPHEADER, list(headers))
+        handle.setopt(self._curl.UPLOAD_BUFFERSIZE, _SEND_BUFFER_BYTES)
+        # A body is sent at once, without asking whether it is welcome.
+        handle.setopt(self._curl.HTTPHEADER, [*headers, "Expect:"])
         return handle
 
-    def _begin(self, position: int, fetch: Fetch) -> None:
+    def _begin(self, position: int, fetch: Fetch | Send) -> None:
         handle = self._idle.pop()
         handle.setopt(self._curl.URL, fetch.url)
-        if fetch.byte_range is None:
-            handle.unsetopt(self._curl.RANGE)
-        else:
-            handle.setopt(self._curl.RANGE, fetch.byte_range)
         handle.setopt(self._curl.WRITEFUNCTION, fetch.write)
+        if isinstance(fetch, Send):
+            handle.unsetopt(self._curl.RANGE)
+            handle.setopt(self._curl.UPLOAD, 1)
+            handle.setopt(self._curl.CUSTOMREQUEST, fetch.method)
+            handle.setopt(self._curl.INFILESIZE_LARGE, fetch.size_bytes)
+            handle.setopt(self._curl.READFUNCTION, fetch.read)
+            handle.setopt(self._curl.HEADERFUNCTION, fetch.header)
+        else:
+            handle.setopt(self._curl.HTTPGET, 1)
+            handle.unsetopt(self._curl.CUSTOMREQUEST)
+            handle.unsetopt(self._curl.HEADERFUNCTION)
+            if fetch.byte_range is None:
+                handle.unsetopt(self._curl.RANGE)
+            else:
+                handle.setopt(self._curl.RANGE, fetch.byte_range)
         self._running[handle] = (position, fetch)
         self._multi.add_handle(handle)
 
@@ -124,8 +165,8 @@ class TransferLoop:
             for handle in succeeded:
                 _, fetch = self._running[handle]
                 status = handle.getinfo(self._curl.RESPONSE_CODE)
-                expected = 200 if fetch.byte_range is None else 206
-                if status != expected:
+                if status != fetch.expected:
                     self._end(handle)
-                    raise OSError(f"a GET was answered {status}, expected {expected}")
+                    method = fetch.method if isinstance(fetch, Send) else "GET"
+                    raise OSError(f"a {method} was answered {status}, expected {fetch.expected}")
                 yield self._end(handle)
