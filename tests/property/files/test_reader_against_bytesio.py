@@ -12,10 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from torchbucket.files import ObjectReader
 from torchbucket.files.content import RangedContent
+from torchbucket.files.pieces import PiecewiseContent
 from torchbucket.store import open_store
 
 # Windows of a few bytes, so that objects of a few hundred cross many of them.
-TINY = {"first_window_bytes": 4, "largest_window_bytes": 32}
+TINY = {"first_window_bytes": 4, "largest_window_bytes": 32, "most_ahead": 3}
 BODIES = st.one_of(
     st.binary(max_size=8),
     st.integers(0, 400).flatmap(lambda size: st.just(bytes((index * 7 + 3) % 13 for index in range(size)))),
@@ -26,12 +27,19 @@ SIZES = st.one_of(st.none(), st.integers(-3, 50), st.integers(0, 600))
 class _ReaderMachine(RuleBasedStateMachine):
     """Does the same to a reader and to its model, and compares what both say."""
 
-    @initialize(body=BODIES, way=st.sampled_from(["whole", "lazy", "lazy, size unknown"]))
+    @initialize(body=BODIES, way=st.sampled_from(["whole", "lazy", "lazy, size unknown", "pieces", "pieces that go"]))
     def open(self, body: bytes, way: str) -> None:
         store = open_store("memory://reader-property")
         store.write("object", body)
         if way == "whole":
             self.reader = ObjectReader.from_data(store.read("object"), uri="memory://reader-property/object")
+        elif way.startswith("pieces"):
+            # Two of three pieces are there.
+            view = memoryview(body)
+            pieces = [(start, view[start : start + 7]) for start in range(0, len(body), 7) if start % 3]
+            info = store.head("object")
+            holes = PiecewiseContent(store, info, pieces, frees=way == "pieces that go")
+            self.reader = ObjectReader(holes, key="object", uri="memory://reader-property/object")
         else:
             content = RangedContent(store, "object", size_bytes=len(body) if way == "lazy" else None, **TINY)
             self.reader = ObjectReader(content, key="object", uri="memory://reader-property/object")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 
 import pytest
@@ -10,10 +11,11 @@ from scripted_store import ScriptedStore
 from torchbucket import ObjectChangedError, TransportError, TruncatedError
 from torchbucket.files import ObjectReader
 from torchbucket.files.content import RangedContent
-from torchbucket.store import open_store
+from torchbucket.store import ObjectData, ObjectInfo, open_store
+from torchbucket.store.store_future import completed
 
 BODY = bytes(range(256)) * 8
-WINDOWS = {"first_window_bytes": 16, "largest_window_bytes": 64}
+WINDOWS = {"first_window_bytes": 16, "largest_window_bytes": 64, "most_ahead": 3}
 
 
 def open_lazily(store, *, size_bytes: int | None = len(BODY)) -> ObjectReader:
@@ -34,9 +36,22 @@ def test_read_ahead_grows_while_the_reads_are_sequential(store):
     reader = open_lazily(store)
     got = b"".join(reader.read(4) for _ in range(64))
     assert got == BODY[:256]
-    # The second window continues the first, so from then on the next one is under way: twice as long each, up to 64.
-    assert ranges(store) == [(0, 16), (16, 48), (48, 112), (112, 176), (176, 240), (240, 304), (304, 368)]
-    assert store.outstanding() == ["k"]
+    # The second window continues the first, so from then on the next is under way: twice as long each, up to 64, and
+    # then one more with each 64 bytes that were read, up to three.
+    assert ranges(store) == [(0, 16), (16, 48), (48, 112), *((start, start + 64) for start in range(112, 496, 64))]
+    assert store.outstanding() == ["k"] * 3
+
+
+def test_a_short_way_ahead_is_no_jump(store):
+    reader = open_lazily(store)
+    for _ in range(20):
+        reader.read(4)
+    assert reader.seek(30, os.SEEK_CUR) == 110
+    assert reader.read(4) == BODY[110:114]
+    reader.seek(240)
+    store.requests.clear()
+    assert reader.read(4) == BODY[240:244]
+    assert ranges(store)[0] == (304, 368)  # its own is under way, and nothing was asked for again
 
 
 def test_read_ahead_starts_small_again_after_a_jump(store):
@@ -79,14 +94,17 @@ def test_a_long_read_is_one_request_straight_into_the_callers_memory(store):
     assert target == BODY[:500]
     assert reader.read(1000) == BODY[500:1500]
     assert reader.read() == BODY[1500:]
-    assert ranges(store) == [(0, 500), (500, 1500), (1500, 2048)]
+    # What follows the second is under way meanwhile, as much as the reader may hold.
+    windows = [(1500, 1564), (1564, 1628), (1628, 1692)]
+    assert ranges(store) == [(0, 500), (500, 1500), *windows, (1692, 2048)]
 
 
 def test_a_short_read_that_continues_a_long_one_is_sequential(store):
     reader = open_lazily(store)
     assert reader.readinto(bytearray(500)) == 500
     reader.read(4)
-    assert ranges(store) == [(0, 500), (500, 516), (516, 548)]  # the last one is under way
+    windows = [(564, 628), (628, 692), (692, 756)]  # under way
+    assert ranges(store) == [(0, 500), (500, 564), *windows]
 
 
 def test_a_long_read_uses_what_is_there_and_under_way(store):
@@ -94,7 +112,8 @@ def test_a_long_read_uses_what_is_there_and_under_way(store):
     for _ in range(5):
         reader.read(4)
     assert reader.read(1000) == BODY[20:1020]
-    assert ranges(store) == [(0, 16), (16, 48), (48, 112), (112, 1020)]
+    windows = [(1020, 1084), (1084, 1148), (1148, 1212)]
+    assert ranges(store) == [(0, 16), (16, 48), (48, 112), (112, 1020), *windows]
 
 
 def test_a_read_far_beyond_the_end_asks_for_what_exists(store):
@@ -202,3 +221,28 @@ def test_the_size_is_asked_of_the_pinned_version_only():
     reader = ObjectReader.lazy(store, "k", uri="memory://pinned-size/k", version=old.version)
     with pytest.raises(ObjectChangedError):
         reader.seek(0, os.SEEK_END)
+
+
+class EndlessStore(ScriptedStore):
+    """An object of some GiB, whose bytes nobody looks at."""
+
+    def submit_read(self, read):
+        self.requests.append(read)
+        stop = min(read.stop, self.announced_bytes)
+        data = read.into[: stop - read.start] if read.into is not None else memoryview(bytes(stop - read.start))
+        info = ObjectInfo(key=read.key, size_bytes=self.announced_bytes, version="1")
+        return completed(lambda: ObjectData(info=info, start=read.start, data=data))
+
+
+def test_one_read_of_more_than_two_gibibytes():
+    store = EndlessStore({}, announced_bytes=5 << 30)
+    reader = ObjectReader(RangedContent(store, "k", size_bytes=5 << 30), key="k", uri="memory://scripted/k")
+    memory = mmap.mmap(-1, 3 << 30)  # no page of it is touched
+    reader.seek(1 << 30)
+    assert reader.readinto(memory) == 3 << 30
+    assert reader.tell() == 4 << 30
+    assert reader.readinto(memory) == 1 << 30  # what is left
+    assert [(read.start, read.stop) for read in store.requests if read.into is not None] == [
+        (1 << 30, 4 << 30),
+        (4 << 30, 7 << 30),
+    ]
