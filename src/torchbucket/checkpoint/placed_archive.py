@@ -29,21 +29,27 @@ __all__ = [
 MapLocation: TypeAlias = Callable[[Any, str], Any] | torch.device | str | Mapping[str, str] | None
 """Where tensors go, as ``torch.load`` takes it."""
 
-# A pickle of protocol 2, which torch.save writes, names a function or class in no other way than by this.
-_GLOBAL: Final = re.compile(rb"c([^\x00-\x1f]+)\n([^\x00-\x1f]+)\n")
+_torch: Final[Any] = torch  # for what has no types
+
+# A pickle of protocol 2, which torch.save writes, names a function or class in no other way than by the first of these;
+# the second takes out those that make tensors of storages, or nothing of them, and never look into one.
+_GLOBAL: Final = re.compile(rb"c[^\x00-\x1f]+\n[^\x00-\x1f]+\n")
+_BLIND: Final = re.compile(
+    "|".join(
+        re.escape(f"c{module}\n{name}\n")
+        for module, name in (
+            ("collections", "OrderedDict"),
+            ("torch", "device"),
+            ("torch.storage", "UntypedStorage"),
+            *(("torch._utils", f"_rebuild_{kind}") for kind in ("tensor", "tensor_v2", "tensor_v3")),
+            *(("torch._utils", f"_rebuild_{kind}") for kind in ("parameter", "parameter_with_state")),
+            ("torch._utils", "_rebuild_meta_tensor_no_storage"),
+            *(("torch", name) for name in vars(torch) if name.endswith("Storage")),
+            *(("torch", name) for name, value in vars(torch).items() if isinstance(value, torch.dtype)),
+        )
+    ).encode()
+)
 _PROTOCOL_2: Final = b"\x80\x02"
-# What makes tensors of storages, or nothing of them, and never looks into one.
-_BLIND: Final = {
-    "collections.OrderedDict",
-    "torch.device",
-    *(
-        f"torch._utils._rebuild_{kind}"
-        for kind in ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "meta_tensor_no_storage")
-    ),
-    *(str(value) for value in vars(torch).values() if isinstance(value, torch.dtype)),
-    *(f"torch.{name}" for name in vars(torch) if name.endswith("Storage")),
-    "torch.storage.UntypedStorage",
-}
 
 
 class LeavesCpuError(Exception):
@@ -84,9 +90,9 @@ class PlacedArchive(torch._C.PyTorchFileReader):
 def new_storage(size_bytes: int) -> tuple[torch.Tensor, memoryview]:
     """New memory of a CPU tensor, of dtype uint8 and any content, and a writable view that keeps it alive."""
     # A storage by itself, since `torch.empty` fills its memory where deterministic algorithms are asked for.
-    storage = torch.UntypedStorage(size_bytes, device="cpu")
-    tensor = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)  # type: ignore[call-overload,unused-ignore]
-    return tensor, memoryview(tensor.numpy())
+    storage = _torch.UntypedStorage(size_bytes, device="cpu")
+    tensor: torch.Tensor = _torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
+    return tensor, tensor.numpy().data
 
 
 def can_place_storages() -> bool:
@@ -108,13 +114,13 @@ def reads_no_data(map_location: MapLocation) -> bool:
 def looks_at_no_data(file: BinaryIO) -> bool:
     """Whether unpickling leaves the content of every storage alone, so that it may be done before that has arrived."""
     try:
-        archive = torch._C.PyTorchFileReader(file)
+        archive: Any = torch._C.PyTorchFileReader(file)
         pickled: bytes = archive.get_record("data.pkl")
         is_native = archive.has_record("byteorder") and archive.get_record("byteorder") == sys.byteorder.encode()
     except RuntimeError:
         return False  # It is damaged, or what was read of it so far.
-    names = {b".".join(found).decode(errors="replace") for found in _GLOBAL.findall(pickled)}
-    return pickled.startswith(_PROTOCOL_2) and names <= _BLIND and is_native and not _intercepting_modes("function")
+    seeing = not pickled.startswith(_PROTOCOL_2) or _GLOBAL.search(_BLIND.sub(b"\0", pickled)) is not None
+    return is_native and not seeing and not _intercepting_modes("function")
 
 
 def stays_on_cpu(map_location: MapLocation) -> Callable[[Any, str], Any] | None:
@@ -131,7 +137,7 @@ def stays_on_cpu(map_location: MapLocation) -> Callable[[Any, str], Any] | None:
     def restore(storage: Any, location: str) -> Any:
         target = fixed or moves.get(location, location)
         if target != "cpu":
-            torch.serialization.default_restore_location(torch.UntypedStorage(0, device="cpu"), target)
+            _torch.serialization.default_restore_location(_torch.UntypedStorage(0, device="cpu"), target)
             raise LeavesCpuError
         return storage
 
@@ -141,7 +147,7 @@ def stays_on_cpu(map_location: MapLocation) -> Callable[[Any, str], Any] | None:
 def unpickle(archive: PlacedArchive, map_location: MapLocation, *, weights_only: bool) -> Any:
     """The object in an archive, as ``torch.load`` makes it."""
     module = torch._weights_only_unpickler if weights_only else pickle
-    return torch.serialization._load(archive, map_location, module, encoding="utf-8")
+    return _torch.serialization._load(archive, map_location, module, encoding="utf-8")
 
 
 def _intercepting_modes(kind: str) -> bool:

@@ -90,7 +90,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "storages": lambda: [torch.arange(9.0).untyped_storage(), torch.arange(4.0).storage()],
     "containers": lambda: OrderedDict(a=[1, (2.5, None, "text"), {3: b"bytes"}], b={"c", 4}, size=torch.Size([2, 3])),
     "no tensor": lambda: {"epoch": 3},
-    "many": lambda: [torch.full((number,), float(number)) for number in range(200)],
+    "many": lambda: [torch.full((number,), float(number)) for number in range(40)],
 }
 """Objects that ``weights_only`` accepts."""
 

@@ -22,6 +22,8 @@ FORMATS: dict[str, dict[str, Any]] = {
     "zip, protocol 4": {"pickle_protocol": 4},
     "legacy": {"_use_new_zipfile_serialization": False},
 }
+# What torch cannot hold in its older format: it makes the tensors first and reads their storages afterwards.
+UNLOADABLE = {("legacy", name) for name in ("numbers", "quantized", "nested", "one that looks")}
 
 
 @pytest.fixture
@@ -50,9 +52,9 @@ def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_everything_is_loaded_as_torch_loads_it(store: Store) -> None:
     for form, options in FORMATS.items():
         for name, make in {**OBJECTS, **TRUSTED}.items():
-            saved = _saved(make(), options)
-            if saved is None:
+            if (form, name) in UNLOADABLE:
                 continue
+            saved = torch_bytes(make(), **options)
             store.write("k", saved)
             trusted = name in TRUSTED
             try:
@@ -63,14 +65,10 @@ def test_everything_is_loaded_as_torch_loads_it(store: Store) -> None:
                 continue
             print(form, name)  # for the report of a failure
             assert_same(load_from(store, "k", weights_only=not trusted), wanted)
-            assert_same(load_from(store, "k", weights_only=False), torch.load(io.BytesIO(saved), weights_only=False))
-
-
-def _saved(made: Any, options: dict[str, Any]) -> bytes | None:
-    try:
-        return torch_bytes(made, **options)
-    except Exception:  # noqa: BLE001  # the older format cannot hold everything
-        return None
+            if form == "zip" and not trusted:
+                assert_same(
+                    load_from(store, "k", weights_only=False), torch.load(io.BytesIO(saved), weights_only=False)
+                )
 
 
 @pytest.mark.usefixtures("_way")
@@ -140,6 +138,7 @@ def test_a_whole_object_by_its_address(store: Store) -> None:
         load("memory://loading/run/1.pt", mmap=True)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_program_of_torch_is_refused_or_run_as_torch_does(store: Store) -> None:
     file = io.BytesIO()
     torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), file)
