@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 import torch
@@ -14,6 +15,7 @@ from torchbucket.checkpoint.background import background
 from torchbucket.checkpoint.location import address, store_and_key
 from torchbucket.checkpoint.read_back import SUM, SummingFile, read_back
 from torchbucket.config import StoreConfig
+from torchbucket.errors import StoreError
 from torchbucket.public import public, public_in
 from torchbucket.store.protocol import ObjectInfo, Store
 from torchbucket.uri import Address
@@ -101,7 +103,8 @@ def save_to(
         if archive is not None:
             archive.write_to(file)
         else:
-            torch.save(obj, file, pickle_module, pickle_protocol, _use_new_zipfile_serialization)
+            with _what_the_file_raised():
+                torch.save(obj, file, pickle_module, pickle_protocol, _use_new_zipfile_serialization)
 
     if not multipart:
         gathered = io.BytesIO()
@@ -113,6 +116,20 @@ def save_to(
     if isinstance(file, SummingFile):
         read_back(store, writer.info, file.value, uri=address(store, key))
     return writer.info
+
+
+@contextmanager
+def _what_the_file_raised() -> Iterator[None]:
+    """Raise the store's own error where torch has hidden it behind one of its own, which tells of a wrong position."""
+    try:
+        yield
+    except RuntimeError as error:
+        cause = error.__context__
+        while cause is not None and not isinstance(cause, StoreError):
+            cause = cause.__context__
+        if cause is None:
+            raise
+        raise cause from None
 
 
 def send(store: Store, key: str, pieces: Sequence[memoryview], *, multipart: bool, verify: bool) -> ObjectInfo:

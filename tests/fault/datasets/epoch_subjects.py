@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from testbed_faults import impatient_config
 from torch.utils.data import DataLoader
 
 from buckettestbed import RunningTestbed
-from torchbucket import IterableDataset, MapDataset, ObjectReader, RetryConfig, StoreConfig
+from torchbucket import IterableDataset, MapDataset, ObjectReader, StoreConfig
 from torchbucket.datasets.compose import Compose
 from torchbucket.datasets.tar import TarDataset, TarSample
 from torchbucket.store import open_store
@@ -26,18 +27,6 @@ LARGE = {f"large/{number}": random.Random(100 + number).randbytes(2 * PART_BYTES
 MEMBERS = {f"{number:04}": random.Random(200 + number).randbytes(2000 + number) for number in range(18)}
 
 Samples = list[tuple[str, bytes]]
-
-
-def impatient_config(endpoint: str, *, deadline_s: float) -> StoreConfig:
-    """Settings that give up soon: the tests have no time for more."""
-    return StoreConfig(
-        endpoint=endpoint,
-        anonymous=True,
-        part_size_bytes=PART_BYTES,
-        list_page_size=PAGE,
-        stall_timeout_s=1,
-        retry=RetryConfig(initial_s=0.001, multiplier=1.0, maximum_s=0.01, deadline_s=deadline_s, max_attempts=4),
-    )
 
 
 def fill(testbed: RunningTestbed) -> None:
@@ -115,7 +104,9 @@ class Subject:
     def run(self, testbed: RunningTestbed, *, deadline_s: float) -> Samples:
         """One epoch, the listing included."""
         endpoint = testbed.s3_endpoint if self.scheme == "s3" else testbed.gcs_endpoint
-        return self.epoch(f"{self.scheme}://{BUCKET}", impatient_config(endpoint, deadline_s=deadline_s))
+        return self.epoch(
+            f"{self.scheme}://{BUCKET}", impatient_config(endpoint, deadline_s=deadline_s, list_page_size=PAGE)
+        )
 
 
 SUBJECTS: Mapping[str, Subject] = {
