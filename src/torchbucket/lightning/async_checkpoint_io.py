@@ -41,11 +41,12 @@ class AsyncBucketCheckpointIO(BucketCheckpointIO):
         self._saving: ObjectURI | None = None
         self._next: list[Future[None]] = []  # what is done once that is durable, in this order
         self._queue: ThreadPoolExecutor | None = None
+        self._failed = False
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that was saved, copied and removed is done, and nothing has failed since the last ``wait``."""
-        save_is = self._save is None or self._save.durable_s is not None
+        """Whether all that was saved, copied and removed since the last failure is done."""
+        save_is = not self._failed if self._save is None else self._save.durable_s is not None
         return save_is and all(done.done() and done.exception() is None for done in self._next)
 
     def is_saving(self, path: str | os.PathLike[str]) -> bool:
@@ -61,10 +62,14 @@ class AsyncBucketCheckpointIO(BucketCheckpointIO):
         self.wait_for_end()
         save, self._save = self._save, None
         done, self._next = self._next, []
-        if save is not None:
-            save.result()
-        for work in done:
-            work.result()
+        try:
+            if save is not None:
+                save.result()
+            for work in done:
+                work.result()
+        except BaseException:
+            self._failed = True
+            raise
 
     def wait_for_end(self) -> None:
         """Wait as ``wait`` does, and leave what failed to it."""
@@ -87,7 +92,7 @@ class AsyncBucketCheckpointIO(BucketCheckpointIO):
         self._save = save_async_to(
             self._store(location), location.key, checkpoint, multipart=self._multipart, verify=self._verify
         )
-        self._saving = location
+        self._saving, self._failed = location, False
 
     def load_checkpoint(
         self,

@@ -68,6 +68,7 @@ class BucketModelCheckpoint(ModelCheckpoint):
         """Whether rank 0 finds a checkpoint of that name, or is saving one."""
         plugin = _asynchronous(trainer)
         saving = plugin is not None and trainer.is_global_zero and plugin.is_saving(filepath)
+        self._fs.invalidate_cache()  # What the plugin saves and removes passes by what s3fs remembers of a directory.
         # All ranks ask, and must make the same decision.
         return trainer.strategy.reduce_boolean_decision(saving, all=False) or super().file_exists(filepath, trainer)
 
@@ -101,6 +102,7 @@ class BucketModelCheckpoint(ModelCheckpoint):
     def _find_last_checkpoints(self, trainer: Any) -> set[str]:
         # Called before `setup`, so that the file system is that of the working directory where no `dirpath` was given.
         self._fs = get_filesystem(self.dirpath or trainer.default_root_dir)
+        self._fs.invalidate_cache()
         found: set[str] = super()._find_last_checkpoints(trainer)
         if _is_local_file_protocol(self.dirpath or trainer.default_root_dir):
             return found
