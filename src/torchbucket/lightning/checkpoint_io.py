@@ -162,6 +162,8 @@ class BucketCheckpointIO(CheckpointIO):
         location = located(path)
         self._directories.add(_directory(location))
         self._resumed |= self._loaded
+        for others in (self._loaded, self._resumed):
+            others.discard(location)  # what this run saves there takes the place of what it went on from
         return location
 
     def _is_of_another_run(self, location: ObjectURI) -> bool:

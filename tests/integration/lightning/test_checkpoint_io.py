@@ -140,6 +140,16 @@ def test_what_was_loaded_and_not_trained_on_is_removed(bucket):
     assert bucket.names() == []
 
 
+def test_what_the_run_went_on_from_and_saved_over_is_removed(bucket):
+    uri = f"{bucket.uri}/last.ckpt"
+    plugin = BucketCheckpointIO(bucket.config)
+    for _ in range(2):
+        plugin.save_checkpoint(STATE, uri)
+        plugin.load_checkpoint(uri)
+    plugin.remove_checkpoint(uri)
+    assert bucket.names() == []
+
+
 @pytest.mark.parametrize("kind", [BucketCheckpointIO, AsyncBucketCheckpointIO])
 def test_both_packages_take_the_plugin_for_one_of_theirs(kind):
     plugin = kind(StoreConfig(region="eu-west-1"))
