@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Sequence
 from functools import partial
@@ -13,29 +14,49 @@ from bucketbench.clients.objects import BatchedObjects, ObjectsByIndex, Sample
 from bucketbench.clients.process_local import ProcessLocal
 from bucketbench.clients.protocol import Target
 
-__all__ = ["GCSFS", "GCSFSBatch", "list_keys", "make_filesystem"]
+__all__ = ["GCSFS", "GCSFSBatch", "list_keys", "make_filesystem", "register_filesystem"]
 
 
 def make_filesystem(target: Target) -> Any:
     """A gcsfs file system for a target, with gcsfs's defaults for all that the target leaves open."""
-    import fsspec.asyn
     import gcsfs
     import gcsfs.core
 
     # With an endpoint of its own, the class without zonal buckets: the other asks by gRPC what kind a bucket is, which
     # only Google's own endpoint answers, and waits for a minute elsewhere. Source: gcsfs, "Zonal buckets".
     kind = gcsfs.GCSFileSystem if target.endpoint is None else gcsfs.core.GCSFileSystem
+    return kind(**_options(target), skip_instance_cache=True)
+
+
+def _options(target: Target) -> dict[str, Any]:
+    """The arguments of gcsfs's classes by which they find a target."""
+    import fsspec.asyn
+
     session: dict[str, Any] = {}
     if target.ca_bundle is not None:
         # A connector belongs to the event loop that gcsfs works on.
         loop = fsspec.asyn.get_loop()
         session["connector"] = fsspec.asyn.sync(loop, _connector, target.ca_bundle)
-    return kind(
-        token="anon" if target.anonymous else None,
-        endpoint_url=target.endpoint,
-        session_kwargs=session,
-        skip_instance_cache=True,
-    )
+    return {
+        "token": "anon" if target.anonymous else None,
+        "endpoint_url": target.endpoint,
+        "session_kwargs": session,
+    }
+
+
+def register_filesystem(target: Target) -> None:
+    """Have fsspec make the file systems for ``gs://`` addresses of this target, in this process.
+
+    To be called before gcsfs is imported.
+    """
+    import fsspec.config
+
+    if target.endpoint is not None:
+        # So that `gcsfs.GCSFileSystem`, by which Lightning knows where to upload at once, is the class that
+        # `make_filesystem` takes.
+        os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+    # Source: fsspec, "Configuration": what is here by protocol is given to each file system that is made.
+    fsspec.config.conf["gs"] = _options(target)
 
 
 async def _connector(ca_bundle: str) -> Any:

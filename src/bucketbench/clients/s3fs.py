@@ -12,13 +12,26 @@ from bucketbench.clients.objects import BatchedObjects, ObjectsByIndex, Sample
 from bucketbench.clients.process_local import ProcessLocal
 from bucketbench.clients.protocol import Target
 
-__all__ = ["S3FS", "S3FSBatch", "list_keys", "make_filesystem"]
+__all__ = ["S3FS", "S3FSBatch", "list_keys", "make_filesystem", "register_filesystem"]
 
 
 def make_filesystem(target: Target, *, max_pool_connections: int | None = None) -> Any:
     """An s3fs file system for a target, with s3fs's defaults for all that the target leaves open."""
     from s3fs import S3FileSystem
 
+    return S3FileSystem(**_options(target, max_pool_connections=max_pool_connections))
+
+
+def register_filesystem(target: Target) -> None:
+    """Have fsspec make its file systems for ``s3://`` addresses as ``make_filesystem`` does, in this process."""
+    import fsspec.config
+
+    # Source: fsspec, "Configuration": what is here by protocol is given to each file system that is made.
+    fsspec.config.conf["s3"] = _options(target)
+
+
+def _options(target: Target, *, max_pool_connections: int | None = None) -> dict[str, Any]:
+    """The arguments of s3fs's class by which it finds a target."""
     client: dict[str, Any] = {}
     if target.region is not None:
         client["region_name"] = target.region
@@ -29,7 +42,12 @@ def make_filesystem(target: Target, *, max_pool_connections: int | None = None) 
         config["s3"] = {"addressing_style": "path"}
     if max_pool_connections is not None:
         config["max_pool_connections"] = max_pool_connections
-    return S3FileSystem(anon=target.anonymous, endpoint_url=target.endpoint, client_kwargs=client, config_kwargs=config)
+    return {
+        "anon": target.anonymous,
+        "endpoint_url": target.endpoint,
+        "client_kwargs": client,
+        "config_kwargs": config,
+    }
 
 
 def list_keys(filesystem: Any, target: Target) -> list[str]:

@@ -1,0 +1,102 @@
+"""A Lightning trainer that saves and loads a state: its checkpoints as those of any other client."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.plugins.io import CheckpointIO
+
+__all__ = ["TrainerCheckpoints", "TrainerCheckpointsInBackground"]
+
+_MODEL: Final = "model."
+
+
+class TrainerCheckpoints:
+    """Saves by ``Trainer.save_checkpoint``, and loads and removes by the trainer's strategy, as a resumed fit does.
+
+    Nothing is trained: the module's parameters are the tensors of the state, in its own memory, so that a checkpoint
+    has the state's weights and what Lightning adds to them: the loops' progress, the callbacks' states, versions.
+
+    Args:
+        checkpoint_io: the plugin, None for the trainer's own default.
+        root: what the paths of the checkpoints begin with, such as ``s3://bucket/runs/``.
+    """
+
+    def __init__(self, checkpoint_io: CheckpointIO | None, root: str) -> None:
+        _be_quiet()
+        self._trainer = Trainer(
+            accelerator="cpu",
+            devices=1,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            plugins=[] if checkpoint_io is None else [checkpoint_io],
+        )
+        self._root = root
+        self._state: Mapping[str, torch.Tensor] | None = None
+
+    def save(self, state: Mapping[str, torch.Tensor], key: str) -> None:
+        if state is not self._state:
+            self._trainer.strategy.connect(_Holder(state))
+            self._state = state
+        self._trainer.save_checkpoint(self._root + key)
+
+    def load(self, key: str) -> dict[str, Any]:
+        found = self._trainer.strategy.load_checkpoint(self._root + key, weights_only=True)
+        return {name.removeprefix(_MODEL): value for name, value in found["state_dict"].items()}
+
+    def remove(self, key: str) -> None:
+        self._trainer.strategy.remove_checkpoint(self._root + key)
+
+    def close(self) -> None:
+        self._trainer.strategy.checkpoint_io.teardown()
+
+
+class TrainerCheckpointsInBackground(TrainerCheckpoints):
+    """The same with a ``CheckpointIO`` whose ``save_checkpoint`` returns before the checkpoint is durable."""
+
+    def save_async(self, state: Mapping[str, torch.Tensor], key: str) -> _Durable:
+        super().save(state, key)
+        return _Durable(self._trainer.strategy.checkpoint_io)
+
+
+class _Durable:
+    """What the end of a fit waits for: a ``CheckpointIO`` is torn down once all is saved, or raises."""
+
+    def __init__(self, checkpoint_io: CheckpointIO) -> None:
+        self._checkpoint_io = checkpoint_io
+
+    def result(self) -> None:
+        self._checkpoint_io.teardown()
+
+
+class _Holder(LightningModule):
+    """A module with the tensors of a state as its parameters, under the same names, none of them copied."""
+
+    def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.model = torch.nn.Module()
+        parameters: dict[int, torch.nn.Parameter] = {}
+        for name, tensor in state.items():
+            *path, last = name.split(".")
+            module = self.model
+            for part in path:
+                if part not in module._modules:
+                    module.add_module(part, torch.nn.Module())
+                module = module.get_submodule(part)
+            # A tensor that has two names stays one.
+            parameter = parameters.setdefault(id(tensor), torch.nn.Parameter(tensor, requires_grad=False))
+            module.register_parameter(last, parameter)
+
+
+def _be_quiet() -> None:
+    """Keep Lightning's advice on hardware, data loaders and logging out of a benchmark's log."""
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module=r"lightning\..*")
