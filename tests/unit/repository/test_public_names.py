@@ -50,6 +50,7 @@ def test_public_names_are_from_where_users_import_them(name: str) -> None:
         "torchbucket.datasets.compose",
         "torchbucket.datasets.tar",
         "torchbucket.files",
+        "torchbucket.fsspec",
         "torchbucket.inspection",
         "torchbucket.listing",
         "torchbucket.safetensors",
