@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
+from bucket_places import Place
 
 from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import RetryConfig, StoreConfig
 from torchbucket.fsspec import BucketFileSystem, register, unregister
 
 _numbers = itertools.count()
-
-
-@dataclass(frozen=True)
-class Place:
-    """One provider, and a directory of its own in the bucket."""
-
-    testbed: RunningTestbed
-    protocol: str
-    config: StoreConfig
-    fs: BucketFileSystem
-    path: str
-
-    @property
-    def uri(self) -> str:
-        return f"{self.protocol}://{self.path}"
-
-    def faults(self, **rule: object) -> None:
-        self.testbed.set_faults([{"bucket": "data", **rule}])
 
 
 @pytest.fixture(scope="session")

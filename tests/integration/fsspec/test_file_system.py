@@ -11,7 +11,7 @@ from pathlib import Path
 import fsspec
 import pytest
 import torch
-from conftest import Place
+from bucket_places import Place
 
 from torchbucket import ConfigError, NotFoundError, PermissionDeniedError, StoreError, UnsupportedError
 from torchbucket.fsspec import BucketFileSystem

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import Place
+from bucket_places import Place
 
 
 def test_pyarrow_reads_parquet_that_it_wrote(registered: Place) -> None:

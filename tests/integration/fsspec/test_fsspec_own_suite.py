@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from bucket_places import Place
 from fsspec.tests.abstract import (
     AbstractCopyTests,
     AbstractFixtures,
@@ -21,16 +22,16 @@ class _Fixtures(AbstractFixtures):
     protocol = ""
 
     @pytest.fixture
-    def here(self, place_for: Callable[..., object]) -> object:
+    def here(self, place_for: Callable[[str], Place]) -> Place:
         return place_for(self.protocol)
 
     @pytest.fixture
-    def fs(self, here: object) -> BucketFileSystem:
-        return here.fs  # type: ignore[attr-defined]
+    def fs(self, here: Place) -> BucketFileSystem:
+        return here.fs
 
     @pytest.fixture
-    def fs_path(self, here: object) -> str:
-        return here.path  # type: ignore[attr-defined]
+    def fs_path(self, here: Place) -> str:
+        return here.path
 
     @pytest.fixture
     def fs_join(self) -> Callable[..., str]:
