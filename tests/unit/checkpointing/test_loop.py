@@ -1,0 +1,154 @@
+"""The loop that saves and loads: what it makes of clients that lose, confuse or refuse checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bucketbench.checkpointing.job import CheckpointingJob
+from bucketbench.checkpointing.loop import measure_checkpoints
+from bucketbench.checkpointing.state import StateSpec
+from bucketbench.clients.protocol import Target
+from bucketbench.job.description import OPERATIONS_FILE, Component
+from bucketbench.records import Operation, OperationKind, Phase
+from bucketbench.scenarios.recording import Measurement, Recorder
+
+TENSORS = 3
+
+
+class Kept:
+    """Keeps states in memory, as a client that does what it should."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[str, torch.Tensor]] = {}
+        self.keys: list[str] = []
+        self.closed = False
+
+    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
+        self.keys.append(key)
+        self.kept[key] = {name: tensor.clone() for name, tensor in state.items()}
+
+    def load(self, key: str) -> Any:
+        return {name: tensor.clone() for name, tensor in self.kept[key].items()}
+
+    def remove(self, key: str) -> None:
+        del self.kept[key]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Stale(Kept):
+    """Saves nothing where something is already."""
+
+    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
+        if not self.kept:
+            super().save(state, key)
+
+
+class Same(Kept):
+    """Gives back the tensors that it was given."""
+
+    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
+        self.kept[key] = state
+
+    def load(self, key: str) -> Any:
+        return dict(self.kept[key])
+
+
+class Refused(Kept):
+    """Cannot save."""
+
+    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
+        raise OSError("the bucket is closed")
+
+
+class Background(Kept):
+    """Saves in the background; ``failure`` is what becomes of it."""
+
+    failure: Exception | None = None
+
+    def save_async(self, state: dict[str, torch.Tensor], key: str) -> Future[None]:
+        super().save(state, key)
+        future: Future[None] = Future()
+        if self.failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(self.failure)
+        return future
+
+
+class RefusedLater(Background):
+    """Cannot save, which the future tells."""
+
+    failure = OSError("the bucket was closed meanwhile")
+
+
+def measured(directory: Path, client: Kept, **fields: Any) -> tuple[Measurement, list[Operation]]:
+    job = CheckpointingJob(**{
+        "client": Component(name="a", target="b.C"), "target": Target(scheme="s3", bucket="b", prefix="p/"),
+        "min_measured_s": 1e-9, "admin_url": None, "steps": 2, "save_only_latest": False, "clear_kernel_cache": False,
+        "multipart": True, "warmup": True, "local_parent": str(directory),
+        "state": StateSpec(model="tensors", layers=None, tensors=TENSORS, size_bytes=1200, seed=0), **fields,
+    })  # fmt: skip
+    with Recorder(directory) as recorder:
+        found = measure_checkpoints(job, recorder, open_checkpoints=lambda: client, details={})
+    lines = (directory / OPERATIONS_FILE).read_text().splitlines()
+    return found, [Operation.from_json(json.loads(line)) for line in lines]
+
+
+def test_each_checkpoint_is_saved_loaded_and_removed(tmp_path: Path) -> None:
+    client = Kept()
+    found, operations = measured(tmp_path, client)
+    assert found.verification.failure is None
+    assert found.verification.checked == 2 * TENSORS, "those of the warm-up do not count"
+    assert client.keys == ["bucketbench-step-0.pt", "bucketbench-step-0.pt", "bucketbench-step-1.pt"]
+    assert (client.kept, client.closed) == ({}, True)
+    kinds = [(one.kind, one.phase, one.epoch, one.content_bytes) for one in operations if one.phase is Phase.MEASURE]
+    assert kinds == [
+        (kind, Phase.MEASURE, step, 1200) for step in (0, 1) for kind in (OperationKind.SAVE, OperationKind.LOAD)
+    ]
+
+
+def test_the_latest_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    client = Kept()
+    found, _ = measured(tmp_path, client, save_only_latest=True, steps=None)
+    assert found.verification.failure is None
+    assert client.keys == ["bucketbench-latest.pt"] * 2, "the warm-up, and one that took long enough"
+    assert client.kept == {}
+
+
+def test_a_save_in_the_background_is_recorded_in_two_times(tmp_path: Path) -> None:
+    _, operations = measured(tmp_path, Background(), warmup=False)
+    stages = [one for one in operations if one.kind is OperationKind.STAGE]
+    saves = [one for one in operations if one.kind is OperationKind.SAVE]
+    assert [stage.epoch for stage in stages] == [0, 1]
+    for stage, save in zip(stages, saves, strict=True):
+        assert stage.started_s == save.started_s
+        assert stage.ended_s <= save.ended_s
+
+
+@pytest.mark.parametrize(
+    ("client", "words"),
+    [(Stale, "3 arrived with wrong content.* has other content"), (Same, "is the tensor that was saved")],
+)
+def test_what_was_not_saved_or_not_loaded_is_wrong(tmp_path: Path, client: Callable[[], Kept], words: str) -> None:
+    found, operations = measured(tmp_path, client(), save_only_latest=True, warmup=client is Stale, steps=1)
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError(found.verification.failure)
+    for one in operations:
+        if one.phase is Phase.MEASURE:
+            assert (one.samples, one.content_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(("client", "words"), [(Refused, "is closed"), (RefusedLater, "was closed meanwhile")])
+def test_a_save_that_fails_ends_the_job(tmp_path: Path, client: Callable[[], Kept], words: str) -> None:
+    with pytest.raises(OSError, match=words):
+        measured(tmp_path, client())
+    assert "save" not in [json.loads(line)["kind"] for line in (tmp_path / OPERATIONS_FILE).read_text().splitlines()]

@@ -1,0 +1,95 @@
+"""The states that are saved: their shapes are the published ones, their weights those of the seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from bucketbench.checkpointing.shapes import PUBLISHED_MODELS, equal_shapes, transformer_shapes
+from bucketbench.checkpointing.state import StateSpec, make_state, mark_state, state_bytes
+
+
+def spec(model: str, **fields: Any) -> StateSpec:
+    return StateSpec(**({"layers": None, "tensors": None, "size_bytes": None, "seed": 0} | fields | {"model": model}))
+
+
+@pytest.mark.nightly
+def test_the_transformer_is_lightnings_demo() -> None:
+    demos = pytest.importorskip("lightning.pytorch.demos")
+    with torch.device("meta"):
+        model = demos.Transformer(vocab_size=33_278, nlayers=2)
+    published = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    ours = transformer_shapes(2)
+    assert {name: ours[name] for name in ours if name in published} == {n: published[n] for n in ours if n in published}
+    assert sorted(ours) == sorted(name for name in published if "pos_encoder" not in name)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", PUBLISHED_MODELS)
+def test_published_models_have_the_tensors_that_transformers_builds(name: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    t5 = {"d_kv": 64, "num_layers": 24, "feed_forward_proj": "gated-gelu"}
+    with torch.device("meta"):
+        model = {
+            "vit-base": lambda: transformers.ViTModel(transformers.ViTConfig()),
+            "clip-vit": lambda: transformers.CLIPModel(_clip_large(transformers)),
+            "whisper": lambda: transformers.WhisperForConditionalGeneration(_whisper_large(transformers)),
+            "T0_3B": lambda: transformers.T5ForConditionalGeneration(
+                transformers.T5Config(d_model=2048, d_ff=5120, num_heads=32, **t5)
+            ),
+            "T0pp": lambda: transformers.T5ForConditionalGeneration(
+                transformers.T5Config(d_model=4096, d_ff=10_240, num_heads=64, **t5)
+            ),
+        }[name]()
+    shapes = PUBLISHED_MODELS[name]()
+    resolved = [shapes[shape] if isinstance(shape, str) else shape for shape in shapes.values()]
+    # Names of modules differ between versions of transformers; shapes do not.
+    assert sorted(resolved) == sorted(tuple(tensor.shape) for tensor in model.state_dict().values())
+
+
+def _clip_large(transformers: Any) -> Any:
+    text = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
+    vision = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "patch_size": 14}
+    return transformers.CLIPConfig(
+        projection_dim=768, text_config=text, vision_config={**vision, "num_attention_heads": 16}
+    )
+
+
+def _whisper_large(transformers: Any) -> Any:
+    return transformers.WhisperConfig(
+        vocab_size=51_866, num_mel_bins=128, d_model=1280, encoder_layers=32, decoder_layers=32,
+        encoder_attention_heads=20, decoder_attention_heads=20, encoder_ffn_dim=5120, decoder_ffn_dim=5120,
+    )  # fmt: skip
+
+
+def test_equal_tensors_share_the_size_out_to_the_last_number() -> None:
+    shapes = equal_shapes(3, 40)
+    assert list(shapes.values()) == [(3,), (3,), (4,)]
+
+
+def test_a_seed_gives_the_same_weights_and_another_seed_others() -> None:
+    one, same, other = (make_state(spec("tensors", tensors=4, size_bytes=4096, seed=seed)) for seed in (1, 1, 2))
+    assert list(one) == list(same)
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not any(torch.equal(one[name], other[name]) for name in one)
+    assert len({tensor.sum().item() for tensor in one.values()}) == 4, "no two tensors alike"
+
+
+def test_tied_weights_are_one_tensor_and_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tied = {"embedding.weight": (10, 4), "head.weight": "embedding.weight", "scale": ()}
+    monkeypatch.setitem(PUBLISHED_MODELS, "vit-base", lambda: tied)  # type: ignore[arg-type]  # it is a dictionary
+    description = spec("vit-base")
+    state = make_state(description)
+    assert state["head.weight"] is state["embedding.weight"]
+    assert description.total_bytes == state_bytes(state) == 4 * (10 * 4 + 1)
+
+
+def test_each_step_changes_every_tensor() -> None:
+    state = make_state(spec("tensors", tensors=3, size_bytes=120))
+    before = {name: tensor.clone() for name, tensor in state.items()}
+    for step in range(2):
+        mark_state(state, step)
+        assert not any(torch.equal(state[name], before[name]) for name in state)
+        before = {name: tensor.clone() for name, tensor in state.items()}
