@@ -10,6 +10,7 @@ from composition import changed, points_of_scenario
 
 from bucketbench.cli import main
 from bucketbench.errors import ConfigurationError
+from bucketbench.scenarios import scenario_names
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +91,7 @@ def test_batches_beyond_the_memory_are_refused_with_the_figures(capsys: pytest.C
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["run", "nothing"], "the scenarios are: dataset, listing"),
+        (["run", "nothing"], f"the scenarios are: {', '.join(scenario_names())}"),
         (["walk"], "the commands are: run"),
         (["run", "dataset", "--config-dir", "/no/such/directory"], "not found"),
         (["run", "dataset", "--colour"], "--colour"),
