@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
@@ -22,11 +23,19 @@ def test_the_table_and_the_configurations_agree() -> None:
         assert (f"({role})" in row) == (role != "contestant")
 
 
-def test_the_table_of_listing_clients_and_the_configurations_agree() -> None:
+@pytest.mark.parametrize(
+    ("scenario", "begin", "end"),
+    [
+        ("listing", "## Clients of the listing scenario", "## Clients of checkpoints"),
+        ("pytorch_checkpointing", "## Clients of checkpoints", "### Clients of Lightning"),
+        ("lightning_checkpointing", "### Clients of Lightning", "## Models"),
+    ],
+)
+def test_the_table_of_a_scenarios_clients_and_the_configurations_agree(scenario: str, begin: str, end: str) -> None:
     page = (ROOT / "docs" / "clients.md").read_text()
-    table = page[page.index("## Clients of the listing scenario") : page.index("## Models")]
+    table = page[page.index(begin) : page.index(end)]
     rows = dict(re.findall(r"^\| `([\w-]+)` \| ([\w, ]+) \|", table, flags=re.MULTILINE))
     configured = {
-        path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "conf" / "listing" / "client").glob("*")
+        path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / "conf" / scenario / "client").glob("*")
     }
     assert rows == {name: ", ".join(fields["schemes"]) for name, fields in configured.items()}
