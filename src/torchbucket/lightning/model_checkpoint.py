@@ -35,6 +35,11 @@ class BucketModelCheckpoint(ModelCheckpoint):
 
     _untold = False  # Whether something was saved that the loggers have not heard of.
 
+    @property
+    def state_key(self) -> str:
+        """That of ``ModelCheckpoint``, so that a run may go on from a checkpoint that was saved with either."""
+        return super().state_key.replace(type(self).__qualname__, ModelCheckpoint.__qualname__, 1)
+
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Have Lightning set up the callback, which takes no links on a bucket; ours are copies."""
         save_last, self.save_last = self.save_last, None if self.save_last == "link" else self.save_last

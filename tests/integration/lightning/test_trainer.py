@@ -108,6 +108,14 @@ def test_another_run_keeps_what_it_resumed_from(bucket, callback):
     assert bucket.names() == ["1/epoch=0.ckpt", "2/epoch=2.ckpt", "2/epoch=4.ckpt"]
 
 
+def test_a_run_changes_from_lightning_s_callback_to_ours(bucket):
+    theirs = ModelCheckpoint(dirpath=bucket.uri, monitor="loss", filename="{epoch}")
+    fit(BucketCheckpointIO(bucket.config), theirs, [1.0])
+    ours = BucketModelCheckpoint(dirpath=bucket.uri, monitor="loss", filename="{epoch}")
+    fit(BucketCheckpointIO(bucket.config), ours, [1.0, 2.0], resume=theirs.best_model_path)
+    assert ours.best_k_models.keys() == {theirs.best_model_path}
+
+
 @PLUGINS
 def test_a_link_is_a_copy_by_the_server(bucket, kind):
     linked = BucketModelCheckpoint(dirpath=bucket.uri, filename="{epoch}", save_last="link")
