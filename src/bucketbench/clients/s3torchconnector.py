@@ -7,14 +7,53 @@ from typing import Any, Final, Literal, get_args
 
 from bucketbench.clients.objects import Sample
 from bucketbench.clients.protocol import Target
+from bucketbench.clients.trust import trust_by_environment
 from bucketbench.errors import ConfigurationError, UsageError
 
-__all__ = ["Reader", "S3TorchConnectorIterable", "S3TorchConnectorMap"]
+__all__ = [
+    "DEFAULT_PART_BYTES",
+    "DEFAULT_THROUGHPUT_TARGET_GBPS",
+    "Reader",
+    "S3TorchConnectorIterable",
+    "S3TorchConnectorMap",
+    "connection",
+]
 
 Reader = Literal["sequential", "range"]
 
 # What S3ClientConfig itself has. Source: s3torchconnector 1.5, S3ClientConfig.
-_DEFAULT_THROUGHPUT_TARGET_GBPS: Final = 10.0
+DEFAULT_THROUGHPUT_TARGET_GBPS: Final = 10.0
+DEFAULT_PART_BYTES: Final = 8 * 1024 * 1024
+
+
+def connection(
+    target: Target,
+    *,
+    throughput_target_gbps: float = DEFAULT_THROUGHPUT_TARGET_GBPS,
+    part_bytes: int = DEFAULT_PART_BYTES,
+) -> dict[str, Any]:
+    """What each of the library's classes takes: region, endpoint and the client's settings.
+
+    Raises:
+        UsageError: there is no region, neither in the target nor in the environment.
+    """
+    region = target.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if region is None:
+        raise UsageError("s3torchconnector finds no region by itself: set target.region, or AWS_REGION")
+    # The library has no argument for it: its TLS stack reads this when its first client is made.
+    trust_by_environment(target, "SSL_CERT_FILE")
+    from s3torchconnector import S3ClientConfig
+
+    return {
+        "region": region,
+        "endpoint": target.endpoint,
+        "s3client_config": S3ClientConfig(
+            throughput_target_gbps=throughput_target_gbps,
+            part_size=part_bytes,
+            force_path_style=target.path_style,
+            unsigned=target.anonymous,
+        ),
+    }
 
 
 class _Connector:
@@ -29,7 +68,7 @@ class _Connector:
         self,
         *,
         reader: Reader = "sequential",
-        throughput_target_gbps: float = _DEFAULT_THROUGHPUT_TARGET_GBPS,
+        throughput_target_gbps: float = DEFAULT_THROUGHPUT_TARGET_GBPS,
     ) -> None:
         if reader not in get_args(Reader):
             raise ConfigurationError(
@@ -39,26 +78,11 @@ class _Connector:
         self._throughput_target_gbps = throughput_target_gbps
 
     def _arguments(self, target: Target) -> dict[str, Any]:
-        from s3torchconnector import S3ClientConfig, S3ReaderConstructor
+        settings = connection(target, throughput_target_gbps=self._throughput_target_gbps)
+        from s3torchconnector import S3ReaderConstructor
 
-        region = target.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if region is None:
-            raise UsageError("s3torchconnector finds no region by itself: set target.region, or AWS_REGION")
-        if target.ca_bundle is not None:
-            # The library has no argument for it: its TLS stack reads these when its first client is made.
-            os.environ["SSL_CERT_FILE"] = target.ca_bundle
         readers = {"sequential": S3ReaderConstructor.sequential, "range": S3ReaderConstructor.range_based}
-        return {
-            "region": region,
-            "endpoint": target.endpoint,
-            "transform": _Content(target.prefix),
-            "reader_constructor": readers[self._reader](),
-            "s3client_config": S3ClientConfig(
-                throughput_target_gbps=self._throughput_target_gbps,
-                force_path_style=target.path_style,
-                unsigned=target.anonymous,
-            ),
-        }
+        return {**settings, "transform": _Content(target.prefix), "reader_constructor": readers[self._reader]()}
 
 
 class S3TorchConnectorMap(_Connector):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
 import torch
 
 from bucketbench.clients.protocol import Target
-from bucketbench.clients.s3torchconnector import Reader
-from bucketbench.clients.trust import trust_by_environment
-from bucketbench.errors import ConfigurationError, UsageError
+from bucketbench.clients.s3torchconnector import (
+    DEFAULT_PART_BYTES,
+    DEFAULT_THROUGHPUT_TARGET_GBPS,
+    Reader,
+    connection,
+)
+from bucketbench.errors import ConfigurationError
 
-__all__ = ["S3TorchConnector", "connection"]
-
-# What S3ClientConfig itself has. Source: s3torchconnector 1.5, S3ClientConfig.
-_DEFAULT_THROUGHPUT_TARGET_GBPS: Final = 10.0
-_DEFAULT_PART_BYTES: Final = 8 * 1024 * 1024
+__all__ = ["S3TorchConnector"]
 
 
 class S3TorchConnector:
@@ -32,8 +31,8 @@ class S3TorchConnector:
         self,
         *,
         reader: Reader = "sequential",
-        throughput_target_gbps: float = _DEFAULT_THROUGHPUT_TARGET_GBPS,
-        part_bytes: int = _DEFAULT_PART_BYTES,
+        throughput_target_gbps: float = DEFAULT_THROUGHPUT_TARGET_GBPS,
+        part_bytes: int = DEFAULT_PART_BYTES,
     ) -> None:
         if reader not in get_args(Reader):
             raise ConfigurationError(
@@ -49,35 +48,6 @@ class S3TorchConnector:
 
         settings = connection(target, throughput_target_gbps=self._throughput_target_gbps, part_bytes=self._part_bytes)
         return _Checkpoints(S3Checkpoint(**settings), target, self._reader)
-
-
-def connection(
-    target: Target,
-    *,
-    throughput_target_gbps: float = _DEFAULT_THROUGHPUT_TARGET_GBPS,
-    part_bytes: int = _DEFAULT_PART_BYTES,
-) -> dict[str, Any]:
-    """What each of the library's classes for checkpoints takes: region, endpoint and the client's settings.
-
-    Raises:
-        UsageError: there is no region, neither in the target nor in the environment.
-    """
-    region = target.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if region is None:
-        raise UsageError("s3torchconnector finds no region by itself: set target.region, or AWS_REGION")
-    trust_by_environment(target, "SSL_CERT_FILE")  # its TLS stack has no argument for it
-    from s3torchconnector import S3ClientConfig
-
-    return {
-        "region": region,
-        "endpoint": target.endpoint,
-        "s3client_config": S3ClientConfig(
-            throughput_target_gbps=throughput_target_gbps,
-            part_size=part_bytes,
-            force_path_style=target.path_style,
-            unsigned=target.anonymous,
-        ),
-    }
 
 
 class _Checkpoints:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bucketbench.clients.checkpoint.s3torchconnector import connection
 from bucketbench.clients.protocol import Target
+from bucketbench.clients.s3torchconnector import connection
 
 __all__ = ["S3TorchConnector"]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 from bucketbench.clients.protocol import Target
-from bucketbench.clients.trust import trust_by_environment
-from bucketbench.errors import UsageError
+from bucketbench.clients.s3torchconnector import connection
 
 __all__ = ["S3TorchConnectorStream"]
 
@@ -33,15 +31,7 @@ class S3TorchConnectorStream:
 
 
 def _make_client(target: Target) -> Any:
-    region = target.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if region is None:
-        raise UsageError("s3torchconnector finds no region by itself: set target.region, or AWS_REGION")
-    trust_by_environment(target, "SSL_CERT_FILE")  # its TLS stack has no argument for it
-    from s3torchconnector import S3ClientConfig
+    settings = connection(target)
     from s3torchconnector._s3client import S3Client
 
-    return S3Client(
-        region=region,
-        endpoint=target.endpoint,
-        s3client_config=S3ClientConfig(force_path_style=target.path_style, unsigned=target.anonymous),
-    )
+    return S3Client(**settings)
