@@ -11,6 +11,7 @@ import pytest
 
 from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import StoreConfig
+from torchbucket.fsspec import register, unregister
 from torchbucket.store import open_store
 from torchbucket.uri import ObjectURI
 
@@ -42,12 +43,20 @@ def _place(scheme: str, testbed: RunningTestbed, request: pytest.FixtureRequest)
 
 
 @pytest.fixture
-def bucket(
-    request: pytest.FixtureRequest, testbed: RunningTestbed, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Bucket]:
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"anon": True, "endpoint_url": testbed.s3_endpoint})
-    yield _place("s3", testbed, request)
+def bucket(request: pytest.FixtureRequest, testbed: RunningTestbed) -> Iterator[Bucket]:
+    place = _place("s3", testbed, request)
+    register(config=place.config)
+    yield place
+    unregister()
     testbed.set_faults([])
+
+
+@pytest.fixture
+def bucket_by_s3fs(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """One that fsspec reaches by s3fs, as it does without torchbucket."""
+    unregister()
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"anon": True, "endpoint_url": bucket.testbed.s3_endpoint})
+    return bucket
 
 
 @pytest.fixture(params=["s3", "gs"])

@@ -97,6 +97,14 @@ def test_a_run_resumes_from_an_address_and_from_the_last(bucket, kind):
     assert bucket.names() == ["epoch=3.ckpt", "last.ckpt"]
 
 
+def test_the_last_is_found_by_s3fs(bucket_by_s3fs):
+    bucket = bucket_by_s3fs
+    for epochs, began_at in ((1, 0), (2, 2)):
+        callback = BucketModelCheckpoint(dirpath=bucket.uri, filename="{epoch}", save_last=True)
+        model = fit(BucketCheckpointIO(bucket.config), callback, [1.0] * epochs, resume="last")
+        assert model.began_at == began_at
+
+
 @pytest.mark.parametrize("callback", [ModelCheckpoint, BucketModelCheckpoint])
 def test_another_run_keeps_what_it_resumed_from(bucket, callback):
     fit(BucketCheckpointIO(bucket.config), callback(dirpath=f"{bucket.uri}/1", filename="{epoch}"), [1.0])
@@ -145,6 +153,15 @@ def test_a_link_on_this_machine(tmp_path, kind):
 @PLUGINS
 def test_names_that_are_taken_get_versions(bucket, kind):
     """In other runs and in the same one."""
+    check_versions(bucket, kind)
+
+
+def test_names_that_are_taken_get_versions_by_s3fs(bucket_by_s3fs):
+    """Which remembers what a directory held."""
+    check_versions(bucket_by_s3fs, BucketCheckpointIO)
+
+
+def check_versions(bucket: Any, kind: Any) -> None:
     for _ in range(2):
         fit(kind(bucket.config), BucketModelCheckpoint(dirpath=bucket.uri, filename="model"), [1.0])
     assert bucket.names() == ["model-v1.ckpt", "model.ckpt"]

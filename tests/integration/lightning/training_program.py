@@ -16,13 +16,13 @@ import sys
 import warnings
 from pathlib import Path
 
-import fsspec.config
 import lightning
 import torch
 from lightning.pytorch.demos.transformer import LightningTransformer, WikiText2
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from torchbucket import StoreConfig
+from torchbucket.fsspec import register
 from torchbucket.lightning import AsyncBucketCheckpointIO, BucketModelCheckpoint
 
 TEXT = Path(__file__).parents[3] / "LICENSE"
@@ -101,7 +101,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     torch.set_num_threads(1)
-    fsspec.config.conf["s3"] = {"anon": True, "endpoint_url": endpoint}
+    register(StoreConfig(endpoint=endpoint, anonymous=True))
     found = {"resumed": train(uri, endpoint, Path(directory), kills=mode == "killed")}
     found["whole"] = train(None, endpoint, Path(directory))
     print(json.dumps(found))
