@@ -89,11 +89,25 @@ class BucketFileSystem(Transfers, AbstractFileSystem):  # type: ignore[misc]  # 
         # Another process need not have called `register`, nor have the same settings there.
         return _opened, (type(self), self._config)
 
+    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
+        """The file system as JSON's values, from which ``from_dict`` opens it again.
+
+        Raises:
+            UnsupportedError: it was opened with ``config``, which is no JSON; pickle it.
+        """
+        if "config" in self.storage_options:
+            raise UnsupportedError("a file system opened with config= has no JSON; pickle it, or open it with options")
+        options = {name: value for name, value in self.storage_options.items() if name != "protocol"}
+        cls = type(self)
+        return {"cls": f"{cls.__module__}:{cls.__name__}", "protocol": self.protocol[0], "args": (), **options}
+
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
-        text = str(stringify_path(path))
+        text = stringify_path(path)
+        if not isinstance(text, str):
+            raise ConfigError(f"a path is a text or an os.PathLike; got {type(path).__name__}")
         scheme, colon, rest = text.partition(":")
         # A `pathlib.Path` has lost one of the slashes, and `::` is how fsspec chains protocols.
         if colon and scheme in cls.protocol and rest.startswith(("/", ":")):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from fsspec import AbstractFileSystem
 
+from torchbucket.config import MIB
 from torchbucket.errors import PreconditionFailedError
 from torchbucket.files.content import RangedContent
 from torchbucket.files.reader import ObjectReader
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 __all__ = ["BucketReader", "BucketTextWriter", "BucketWriter", "exists_already"]
+
+# Two of them are held, two parts each on the way at once. Source: ``torch.load`` of 128 MiB in tensors of 4 MiB by
+# windows of 8, 16, 32 and 64 MiB: 147, 169, 167 and 157 MiB/s on two busy cores, testbed ``regional``.
+_LARGEST_WINDOW_BYTES: Final = 16 * MIB
 
 
 def exists_already(path: str, error: BaseException | None = None) -> FileExistsError:
@@ -39,7 +44,13 @@ class BucketReader(ObjectReader):
     """
 
     def __init__(self, fs: AbstractFileSystem, path: str, store: Store, info: ObjectInfo) -> None:
-        content = RangedContent(store, info.key, size_bytes=info.size_bytes, version=info.version)
+        content = RangedContent(
+            store,
+            info.key,
+            size_bytes=info.size_bytes,
+            version=info.version,
+            largest_window_bytes=_LARGEST_WINDOW_BYTES,
+        )
         super().__init__(content, key=info.key, uri=fs.unstrip_protocol(path))
         self.fs = fs
         self.path = path

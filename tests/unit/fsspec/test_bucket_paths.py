@@ -29,6 +29,17 @@ def test_a_path_is_bucket_and_key_however_it_is_written() -> None:
         BucketFileSystem(protocol="http")
     with pytest.raises(IsADirectoryError):
         fs.open("s3://bucket", "wb")
+    with pytest.raises(ConfigError, match="got NoneType"):
+        fs.exists(None)
+
+
+def test_a_file_system_of_options_is_json_and_back() -> None:
+    fs = BucketFileSystem(protocol="s3", anon=True, client_kwargs={"region_name": "eu-west-1"})
+    again = fsspec.AbstractFileSystem.from_json(fs.to_json())
+    assert isinstance(again, S3BucketFileSystem)
+    assert again.config == fs.config
+    with pytest.raises(UnsupportedError, match="pickle"):
+        BucketFileSystem(protocol="s3", config=StoreConfig()).to_json()
 
 
 @given(
