@@ -82,7 +82,7 @@ class PlacedArchive(torch._C.PyTorchFileReader):
                 )
             return storage
         if not size_bytes:
-            return torch.empty(0, dtype=torch.uint8, device="cpu")
+            return new_storage(0)[0]  # which, as all of them, cannot grow: a tensor beyond it is an error
         read: torch.Tensor = super().get_storage_from_record(name, size_bytes, kind)
         return read
 

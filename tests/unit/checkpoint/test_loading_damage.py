@@ -134,3 +134,12 @@ def test_a_store_that_gives_too_little(store: Store) -> None:
     store.write("k", torch_bytes(STATE))
     with pytest.raises(TruncatedError):
         load_from(ShortStore(store), "k")
+
+
+def test_a_tensor_beyond_an_empty_storage_is_refused_as_torch_refuses_it(store: Store) -> None:
+    """It would be given memory that nobody has written."""
+    saved = torch_bytes({"a": torch.empty(0)})
+    assert saved.count(b"K\x00\x85") == 1
+    store.write("k", saved.replace(b"K\x00\x85", b"K\x64\x85"))
+    with pytest.raises(RuntimeError, match="not resizable"):
+        load_from(store, "k")
