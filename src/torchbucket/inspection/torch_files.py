@@ -66,7 +66,13 @@ def read_legacy(reader: ObjectReader) -> CheckpointContents:
     """
     for _ in range(3):  # The magic number, the protocol's, and what the machine was.
         _described_in(reader, reader)
-    return _contents(reader, _described_in(reader, reader), "torch (legacy format)")[0]
+    contents, storages = _contents(reader, _described_in(reader, reader), "torch (legacy format)")
+    least_bytes = reader.tell() + sum(storage.size_bytes for storage in storages)
+    if least_bytes > reader.size_bytes:
+        raise _refusal(
+            reader, f"its tensors take it to {least_bytes} bytes at least, and it has {reader.size_bytes}: it was cut"
+        )
+    return contents
 
 
 def _described_in(reader: ObjectReader, file: io.BufferedIOBase | io.BytesIO) -> object:

@@ -22,6 +22,11 @@ from torchbucket.safetensors.dtypes import DTYPES
 __all__ = ["DescribedStorage", "DescribedTensor", "PickleError", "described", "walk"]
 
 _DEPTH_LIMIT: Final = 100
+_COUNT_LIMIT: Final = 1 << 60  # of elements, so that torch can count their bytes
+# Names are made of all keys on the way to a tensor, and a short pickle may use a long key again and again.
+_NAME_LIMIT: Final = 10_000
+_NAMES_LIMIT: Final = 1 << 28
+_PLAIN: Final = (int, float, str, bytes, type(None))
 
 
 class PickleError(ValueError):
@@ -257,8 +262,10 @@ class _Reader(pickle._Unpickler):
         if isinstance(pid, tuple) and len(pid) >= 5 and pid[0] == "storage":
             kind, key, count = _path(pid[1]), pid[2], pid[4]
             dtype = _STORAGES.get((kind or "").rpartition(".")[2])
-            if dtype is None or not isinstance(key, str) or type(count) is not int or count < 0:
+            if dtype is None or not isinstance(key, str) or type(count) is not int:
                 raise PickleError(f"it refers to a storage of an unknown kind, {str(kind)[:100]}")
+            if not 0 <= count < _COUNT_LIMIT:
+                raise PickleError("it refers to a storage of a size that none has")
             return DescribedStorage(key, dtype, count * _BITS[dtype] // 8)
         return _StandIn(pid)
 
@@ -284,9 +291,12 @@ def described(file: BinaryIO) -> Any:
 def walk(value: object) -> Iterator[tuple[str, object]]:
     """Yield every value that is no container, with the way to it; a container that is there twice once.
 
+    Numbers and texts, of which there may be millions, come without the way.
+
     Raises:
-        PickleError: it is nested too deeply.
+        PickleError: it is nested too deeply, or its names are longer than any reader wants.
     """
+    told = 0
     seen: set[int] = set()
     waiting: list[tuple[str, int, object]] = [("", 0, value)]
     while waiting:
@@ -298,9 +308,15 @@ def walk(value: object) -> Iterator[tuple[str, object]]:
             seen.add(id(found))
             if depth == _DEPTH_LIMIT:
                 raise PickleError(f"values are nested more than {_DEPTH_LIMIT} deep, at {path[:200]}")
-            waiting += [
-                (f"{path}.{_key(key)}" if path else _key(key), depth + 1, part) for key, part in reversed(parts)
-            ]
+            for key, part in reversed(parts):
+                if isinstance(part, _PLAIN):
+                    waiting.append(("", depth + 1, part))
+                    continue
+                name = f"{path}.{_key(key)}" if path else _key(key)
+                told += len(name)
+                if len(name) > _NAME_LIMIT or told > _NAMES_LIMIT:
+                    raise PickleError(f"the names of its values are too long, at {name[:200]}")
+                waiting.append((name, depth + 1, part))
 
 
 def _parts(value: object) -> list[tuple[object, object]] | None:
@@ -314,7 +330,9 @@ def _parts(value: object) -> list[tuple[object, object]] | None:
 def _key(key: object) -> str:
     if isinstance(key, str):
         return key
-    return repr(key) if isinstance(key, int | float | bytes) else type(key).__name__
+    if isinstance(key, int):
+        return str(key) if abs(key) < _COUNT_LIMIT or isinstance(key, bool) else hex(key)
+    return repr(key) if isinstance(key, float | bytes) else type(key).__name__
 
 
 def _path(value: object) -> str | None:
@@ -332,4 +350,9 @@ def _dtype_name(value: object) -> str:
 def _shape(size: object) -> tuple[int, ...]:
     if not isinstance(size, tuple | list) or not all(type(length) is int and length >= 0 for length in size):
         raise PickleError("a tensor's shape is no tuple of whole numbers")
+    elements = 1
+    for length in size:
+        elements *= max(1, length)
+        if elements >= _COUNT_LIMIT:
+            raise PickleError("a tensor's shape is more than can be counted")
     return tuple(size)

@@ -205,7 +205,29 @@ def saved(value: object) -> bytes:
 
 WHOLE = saved({"a": torch.arange(100), "b": torch.ones(3, 3)})
 STORAGE = b"((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ"
+LEGACY = (
+    b"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+    + pickle.dumps(1001, protocol=2)
+    + pickle.dumps({}, protocol=2)
+)
+# More digits than Python writes down.
+HUGE = pickle.dumps(10**5000, protocol=2)[2:-1]
+
+
+def meta_tensor(shape: bytes) -> bytes:
+    return b"\x80\x02ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\n(" + shape + b"tI00\ntR."
+
+
 BAD = {
+    "a shape beyond counting": archive_of(meta_tensor(HUGE)),
+    "a shape that takes minutes to multiply": archive_of(meta_tensor((b"\x8a\x08" + b"\xff" * 7 + b"\x3f") * 200_000)),
+    "a storage beyond counting": archive_of(STORAGE[1:].replace(b"K\x04", HUGE) + b".", **{"0": bytes(16)}),
+    "legacy beyond counting": LEGACY + b"\x80\x02" + STORAGE[1:].replace(b"K\x04", HUGE) + b".",
+    "legacy without its storages": LEGACY + b"\x80\x02" + STORAGE[1:] + b".",
+    "a long name for many tensors": archive_of(
+        b"\x80\x02" + STORAGE[1:] + b"q\x010}X" + (20_000).to_bytes(4, "little") + b"a" * 20_000 + b"](h\x01h\x01es.",
+        **{"0": bytes(16)},
+    ),
     "empty": b"",
     "text": b"hello, this is no checkpoint\n" * 9,
     "html": b"<html></html>",
@@ -247,6 +269,12 @@ def test_a_damaged_file_is_an_error_that_names_it(bucket, case, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1 and err.startswith("torchbucket: memory://")
+
+
+def test_a_key_of_more_digits_than_python_writes_is_a_name(bucket):
+    open_store(bucket).write("m", saved({10**5000: torch.ones(1)}))
+    (tensor,) = inspect_checkpoint(f"{bucket}/m").tensors
+    assert tensor.name == hex(10**5000)
 
 
 def test_any_damage_is_an_error_or_harmless(bucket):
