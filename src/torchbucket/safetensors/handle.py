@@ -228,8 +228,8 @@ class TensorSlice:
             while under_way:
                 _take(*under_way.popleft(), result)
         finally:
-            for _, _, future in under_way:
-                future.cancel()
+            while under_way:
+                under_way.popleft()[2].cancel()
 
     def _submit(self, targets: list[Target]) -> Future[ObjectInfo]:
         info = self._file.info
@@ -241,7 +241,13 @@ class TensorSlice:
 
 def _take(block: Block, received: torch.Tensor, future: Future[ObjectInfo], result: torch.Tensor) -> None:
     """Wait for a range and copy what is wanted of it to its place."""
-    all_of([future])
+    try:
+        future.result()
+    except BaseException:
+        future.cancel()
+        raise
+    finally:
+        del future  # An error keeps the frames that it passes, which must not keep it in turn.
     words = received.view(result.dtype)
     strides = [stride // result.itemsize for stride in block.strides]
     size = _size(block)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any, Final, NoReturn, TypeVar
 
 from torchbucket.config import StoreConfig, check_config
@@ -172,11 +173,14 @@ def address_in(store: Store, key: str) -> str:
 def all_of(futures: Sequence[Future[T]]) -> list[T]:
     """Wait for all; where one fails, or the wait is interrupted, cancel those that are left."""
     try:
-        return [future.result() for future in futures]
+        return list(map(methodcaller("result"), futures))
     except BaseException:
         for future in futures:
             future.cancel()
         raise
+    finally:
+        future = None  # type: ignore[assignment]
+        del futures  # An error keeps the frames that it passes, which must not keep it in turn.
 
 
 def _file(store: Store, key: str, start: ObjectData, rest: ObjectData | None, stop: int) -> TensorFile:

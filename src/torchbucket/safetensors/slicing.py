@@ -132,9 +132,9 @@ def selection(shape: Sequence[int], itemsize: int, index: Index) -> Selection:
     result: list[int] = []
     counts: list[int] = []
     strides: list[int] = []
-    for dimension, item in enumerate(items):
-        length = shape[dimension]
-        stride = math.prod(shape[dimension + 1 :]) * itemsize
+    # From the last dimension on, since a file of anybody's may have very many.
+    distances = list(itertools.accumulate(reversed(shape), operator.mul, initial=itemsize))[-2::-1]
+    for dimension, (item, length, stride) in enumerate(zip(items, shape, distances, strict=True)):
         if isinstance(item, slice):
             if item.step is not None and operator.index(item.step) < 1:
                 raise ValueError(f"a slice's step must be at least 1, as in torch; got {item.step}")

@@ -128,6 +128,7 @@ class _Reads:
             )
             self._futures[future] = tensors
             future.add_done_callback(self._arrived.put)
+            del future  # see next_arrived
 
     def next_arrived(self) -> list[tuple[str, torch.Tensor]] | None:
         """Wait for the read that ends first and return its tensors, the last one first; None where none is left."""
@@ -137,14 +138,17 @@ class _Reads:
             refuse_to_wait("stream")
         future = self._arrived.get()
         tensors = self._futures.pop(future)
-        future.result()
+        try:
+            future.result()
+        finally:
+            del future  # An error keeps the frames that it passes, which must not keep it in turn.
         tensors.reverse()
         return tensors
 
     def cancel(self) -> None:
         """End what is under way."""
-        for future in self._futures:
-            future.cancel()
+        while self._futures:
+            self._futures.popitem()[0].cancel()
 
 
 def _arriving(

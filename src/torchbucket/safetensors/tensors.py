@@ -75,7 +75,9 @@ def empty_tensor(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     storage = torch.UntypedStorage(  # type: ignore[no-untyped-call]
         math.prod(shape) * dtype.itemsize, device="cpu"
     )
-    strides = [math.prod(max(1, length) for length in shape[dimension + 1 :]) for dimension in range(len(shape))]
+    strides = [1] * len(shape)
+    for dimension in range(len(shape) - 1, 0, -1):
+        strides[dimension - 1] = strides[dimension] * max(1, shape[dimension])
     tensor = torch.empty(0, dtype=dtype, device="cpu")  # whatever the default device is
     return tensor.set_(storage, 0, shape, strides)  # type: ignore[call-overload,no-any-return,unused-ignore]
 
@@ -118,8 +120,22 @@ def _check(name: object, tensor: object) -> None:
         )
     if tensor.device.type == "meta":
         raise ConfigError(f"{quoted(name)} is on the device meta, where tensors have no data")
+    if torch.nn.parameter.is_lazy(tensor):
+        raise ConfigError(f"{quoted(name)} is a parameter without a shape yet: run the lazy module once")
     if not tensor.is_contiguous():
         raise ConfigError(f"{quoted(name)} is not contiguous, which safetensors cannot hold: use contiguous()")
+    if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise ConfigError(
+            f"{quoted(name)} is a {type(tensor).__name__}, which has no memory of its own that safetensors could hold: "
+            "save the plain tensors that it is made of"
+        )
+    held_bytes, end = tensor.untyped_storage().nbytes(), tensor.storage_offset() + tensor.numel()
+    # Memory is read up to there, whoever it belongs to by now.
+    if tensor.numel() and end * tensor.itemsize > held_bytes:
+        raise ConfigError(
+            f"{quoted(name)} has {tensor.nbytes} bytes by its shape, and its storage {held_bytes}: it was resized or "
+            "freed, as sharded training does with parameters that are gathered when they are needed; gather it first"
+        )
     if not tensor.ndim and _ELEMENT_TYPES[tensor.dtype].packed != 1:
         raise ConfigError(f"{quoted(name)} of the dtype {tensor.dtype} has no dimension; it needs one")
 

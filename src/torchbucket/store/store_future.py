@@ -147,7 +147,10 @@ def completed(work: Callable[[], T]) -> StoreFuture[T]:
     """Do the work now and return it as a future that is done."""
     future: StoreFuture[T] = StoreFuture()
     _fulfil(future, work)
-    return future
+    try:
+        return future
+    finally:
+        del future  # An error keeps the frames that it passes, which must not keep it in turn.
 
 
 def submit_to(pool: Executor, work: Callable[[], T]) -> StoreFuture[T]:
@@ -166,6 +169,8 @@ def _fulfil(future: StoreFuture[T], work: Callable[[], T]) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
+    finally:
+        del future
 
 
 def _follow(future: StoreFuture[T], in_pool: Future[None]) -> None:

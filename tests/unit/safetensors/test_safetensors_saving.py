@@ -6,6 +6,7 @@ import pytest
 import safetensors.torch
 import torch
 from stored_tensors import every_dtype, filled, same_tensors
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from torchbucket import ConfigError, open_store
 from torchbucket.safetensors import load_file, save_file
@@ -76,6 +77,13 @@ def test_tensors_of_other_devices_are_sent_one_by_one(bucket, monkeypatch):
     assert bytes(open_store(bucket).read("m").data) == safetensors.torch.save(tensors, {"a": "b"})
 
 
+def held(count: int, start: int = 0) -> torch.Tensor:
+    """A tensor of 4 numbers, or a part of it, whose storage was cut since, as that of a parameter that is sharded."""
+    tensor = torch.ones(4)[start:]
+    tensor.untyped_storage().resize_(4 * count)
+    return tensor
+
+
 SHARED = torch.ones(4)
 REFUSED = {
     "a list": ([torch.ones(1)], "must be a dict"),
@@ -87,6 +95,10 @@ REFUSED = {
     "not contiguous": ({"w": torch.ones(2, 3).t()}, "'w' is not contiguous"),
     "expanded": ({"w": torch.ones(1).expand(3)}, "'w' is not contiguous"),
     "no data": ({"w": torch.ones(2, device="meta")}, "device meta"),
+    "freed": ({"w": held(0)}, "'w' has 16 bytes by its shape, and its storage 0"),
+    "cut": ({"w": held(3)}, "'w' has 16 bytes by its shape, and its storage 12"),
+    "a view of what was cut": ({"w": held(3, 2)}, "'w' has 8 bytes by its shape, and its storage 12"),
+    "without a shape": ({"w": torch.nn.LazyLinear(2).weight}, "'w' is a parameter without a shape"),
     "unknown dtype": ({"w": torch.ones(2, dtype=torch.complex128)}, "complex128"),
     "the same": ({"a": SHARED, "b": SHARED}, "'a' and 'b' share memory"),
     "a part": ({"a": SHARED[:3], "b": SHARED[2:]}, "'a' and 'b' share memory"),
@@ -97,12 +109,20 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_the_library_refuses_is_refused_before_anything_is_sent(bucket, case):
     tensors, message = REFUSED[case]
-    if case not in ("the metadata's name", "half a character"):  # The library writes what nobody can read.
+    # The library writes what nobody can read, or reads what is not the tensor's.
+    if case not in ("the metadata's name", "half a character", "cut", "a view of what was cut"):
         with pytest.raises(Exception):  # noqa: B017  # it has no class for all of them
             safetensors.torch.save(tensors)
     with pytest.raises(ConfigError, match=message):
         save_file(tensors, f"{bucket}/m")
     assert list(open_store(bucket).list()) == []
+
+
+def test_fake_tensors_are_refused(bucket):
+    with FakeTensorMode():
+        tensor = torch.ones(4)
+    with pytest.raises(ConfigError, match="'w' is a FakeTensor"):
+        save_file({"w": tensor}, f"{bucket}/m")
 
 
 @pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"a": "\ud800"}, ["a"], "a"])
