@@ -24,8 +24,8 @@ from buckettestbed.launch import RunningTestbed, launch_testbed
 CONFIGS: dict[str, dict[str, Any]] = {
     path.stem: yaml.safe_load(path.read_text()) for path in sorted(CONFIGURATIONS.glob("*.yaml"))
 }
-# A local file needs no bucket, and Lightning's default makes the bucket that is not there, as one makes a directory.
-NEED_NO_BUCKET = {name for name in CONFIGS if name == "disk" or name.startswith("default-")}
+# A local file needs no bucket, and Lightning over s3fs makes the bucket that is not there, as one makes a directory.
+NEED_NO_BUCKET = {"disk", "default-s3fs", "default-s3fs-async"}
 # gcsfs has to be told of the testbed before it is imported, and dataflux has an interpreter of its own.
 APART = {name for name, config in CONFIGS.items() if name.startswith("default-gcsfs") or "environment" in config}
 
