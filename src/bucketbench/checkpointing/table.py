@@ -11,7 +11,7 @@ __all__ = ["TABLE"]
 TABLE: Final = TableForm(
     columns=(
         Column(heading="save MiB/s", figure="save_mibs", spread=True),
-        Column(heading="load MiB/s", figure="load_mibs", spread=True),
+        Column(heading="load MiB/s", figure="load_mibs"),
         Column(heading="blocked ms", figure="blocked_s", scale=1000, optional=True),
         Column(heading="save CPU s/GiB", figure="save_cpu_s_per_gib"),
         Column(heading="load CPU s/GiB", figure="load_cpu_s_per_gib"),
