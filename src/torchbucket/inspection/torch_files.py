@@ -19,6 +19,39 @@ LEGACY_START: Final = b"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 ``torch/serialization.py``, ``MAGIC_NUMBER`` and ``DEFAULT_PROTOCOL``."""
 
 _PICKLE_BYTES_LIMIT: Final = 256 << 20
+_HEADER_BYTES_LIMIT: Final = 2 * _PICKLE_BYTES_LIMIT  # with the archive's directory
+
+
+class _HeaderFile(io.BufferedIOBase):
+    """An object of which only so much is read: a damaged one may call all of it a directory, or one line."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        super().__init__()
+        self._reader = reader
+        self._left_bytes = _HEADER_BYTES_LIMIT
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        most = self._left_bytes + 1
+        return self._counted(self._reader.read(most if size is None or size < 0 else min(size, most)))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        most = self._left_bytes + 1
+        return self._counted(self._reader.readline(most if size is None or size < 0 else min(size, most)))
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def _counted(self, data: bytes) -> bytes:
+        self._left_bytes -= len(data)
+        if self._left_bytes < 0:
+            raise PickleError(f"what describes its tensors is longer than {_HEADER_BYTES_LIMIT} bytes")
+        return data
 
 
 def read_archive(reader: ObjectReader) -> CheckpointContents:
@@ -29,7 +62,7 @@ def read_archive(reader: ObjectReader) -> CheckpointContents:
         StoreError: a read failed.
     """
     try:
-        with zipfile.ZipFile(reader) as archive:
+        with zipfile.ZipFile(_HeaderFile(reader)) as archive:
             records = {record.filename: record for record in archive.infolist()}
             name = next((name for name in records if name.count("/") == 1 and name.endswith("/data.pkl")), None)
             if name is None:
@@ -64,9 +97,10 @@ def read_legacy(reader: ObjectReader) -> CheckpointContents:
         CheckpointError: it is damaged or cut.
         StoreError: a read failed.
     """
+    file = _HeaderFile(reader)
     for _ in range(3):  # The magic number, the protocol's, and what the machine was.
-        _described_in(reader, reader)
-    contents, storages = _contents(reader, _described_in(reader, reader), "torch (legacy format)")
+        _described_in(reader, file)
+    contents, storages = _contents(reader, _described_in(reader, file), "torch (legacy format)")
     least_bytes = reader.tell() + sum(storage.size_bytes for storage in storages)
     if least_bytes > reader.size_bytes:
         raise _refusal(

@@ -8,6 +8,7 @@ import itertools
 import json
 import pickle
 import random
+import struct
 import subprocess
 import sys
 import zipfile
@@ -269,6 +270,20 @@ def test_a_damaged_file_is_an_error_that_names_it(bucket, case, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1 and err.startswith("torchbucket: memory://")
+
+
+@pytest.mark.parametrize("kind", ["directory", "line", "text"])
+def test_a_file_that_calls_all_of_it_a_header_is_not_read_whole(bucket, monkeypatch, kind):
+    monkeypatch.setattr("torchbucket.inspection.torch_files._HEADER_BYTES_LIMIT", 1000)
+    data = {
+        # The end of an archive's directory: where that begins, and how long it is.
+        "directory": b"PK\x03\x04" + bytes(9996) + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 10_000, 0, 0),
+        "line": LEGACY + b"\x80\x02c" + bytes(10_000),
+        "text": LEGACY + b"\x80\x02X" + struct.pack("<L", 9000) + bytes(10_000),
+    }[kind]
+    open_store(bucket).write("m", data)
+    with pytest.raises(CheckpointError, match="longer than 1000 bytes"):
+        inspect_checkpoint(f"{bucket}/m")
 
 
 def test_a_key_of_more_digits_than_python_writes_is_a_name(bucket):
