@@ -71,14 +71,17 @@ def element_type(tensor: torch.Tensor) -> ElementType:
 
 def empty_tensor(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """A tensor of its own memory on the CPU, to be filled."""
-    # A storage by itself, since `torch.empty` fills its memory where deterministic algorithms are asked for.
+    if not torch.are_deterministic_algorithms_enabled():
+        return torch.empty(shape, dtype=dtype, device="cpu")  # whatever the default device is
+    # A storage by itself, since `torch.empty` fills its memory then, at the cost of half a read.
     storage = torch.UntypedStorage(  # type: ignore[no-untyped-call]
         math.prod(shape) * dtype.itemsize, device="cpu"
     )
     strides = [1] * len(shape)
     for dimension in range(len(shape) - 1, 0, -1):
         strides[dimension - 1] = strides[dimension] * max(1, shape[dimension])
-    tensor = torch.empty(0, dtype=dtype, device="cpu")  # whatever the default device is
+    # Not of the dtype at once, since torch cannot fill each.
+    tensor = torch.empty(0, dtype=torch.uint8, device="cpu").view(dtype).detach()
     return tensor.set_(storage, 0, shape, strides)  # type: ignore[call-overload,no-any-return,unused-ignore]
 
 
@@ -86,7 +89,8 @@ def memory_of(tensor: torch.Tensor) -> memoryview:
     """The memory of a contiguous tensor on the CPU, as flat bytes; nothing is copied."""
     if not tensor.numel():
         return memoryview(bytearray())
-    return tensor.detach().reshape(-1).view(torch.uint8).numpy().data
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    return plain.reshape(-1).view(torch.uint8).numpy().data
 
 
 def checked_tensors(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -232,6 +232,18 @@ def test_a_failed_read_keeps_no_memory(saved, bucket, monkeypatch, way):
         gc.enable()
 
 
+def test_deterministic_algorithms_change_nothing(saved):
+    """torch fills new memory then, and cannot for some dtypes."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        loaded = load_file(saved)
+        untouched = empty_tensor((0, 3), torch.float32), empty_tensor((2, 3), torch.float32)
+        assert [tensor.stride() for tensor in untouched] == [torch.empty(0, 3).stride(), (3, 1)]
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert same_tensors(loaded, every_dtype())
+
+
 def test_dimensions_without_end_cost_no_more_than_their_header(bucket):
     """A header may have millions: a minute for 16,000 of them is a program that hangs."""
     shape = [1] * 100_000
