@@ -103,6 +103,8 @@ class OpenSafetensors:
 
     def get_tensors(self, names: Iterable[str] | None = None) -> dict[str, torch.Tensor]:
         """Read several tensors at once, or all of them for None; see ``get_tensor``."""
+        if isinstance(names, str):
+            raise TypeError(f"names must be several names; got the text {quoted(names)}: use get_tensor for one")
         wanted = list(self._places if names is None else names)
         for name in wanted:
             self._place(name)

@@ -36,6 +36,7 @@ __all__ = [
     "all_of",
     "find_tensors",
     "header_digest",
+    "whole_index",
 ]
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ def find_tensors(uri: Address, config: StoreConfig | None = None) -> PlacedTenso
     store = shared_store(location, config)
     key = location.key
     if key.endswith(INDEX_SUFFIX):
-        return _of_index(store, key, _whole_index(store, key))
+        return _of_index(store, key, whole_index(store, key))
     if key and not key.endswith("/"):
         try:
             return _of_file(store, read_headers(store, [key])[0])
@@ -197,7 +198,7 @@ def _of_file(store: Store, file: TensorFile) -> PlacedTensors:
 
 def _in_directory(store: Store, prefix: str) -> PlacedTensors | None:
     single, index = f"{prefix}{SINGLE_NAME}", f"{prefix}{INDEX_NAME}"
-    text = _unless_absent(lambda: _whole_index(store, index))
+    text = _unless_absent(lambda: whole_index(store, index))
     file = _unless_absent(lambda: read_headers(store, [single])[0])
     if text is not None and file is not None:
         raise CheckpointError(
@@ -217,7 +218,8 @@ def _unless_absent(read: Callable[[], T]) -> T | None:
         return None
 
 
-def _whole_index(store: Store, key: str) -> bytes:
+def whole_index(store: Store, key: str) -> bytes:
+    """The bytes of an index; ``CheckpointError`` where there are more than any index has."""
     data = store.read(key, stop=HEADER_BYTES_LIMIT)
     if data.info.size_bytes > HEADER_BYTES_LIMIT:
         uri = address_in(store, key)

@@ -15,7 +15,7 @@ from torchbucket.config import StoreConfig, check_config
 from torchbucket.errors import CheckpointError, ConfigError, NotFoundError, PermissionDeniedError, StoreError
 from torchbucket.public import public_in
 from torchbucket.safetensors.header import header_bytes, is_unicode, json_object, quoted
-from torchbucket.safetensors.places import INDEX_NAME
+from torchbucket.safetensors.places import INDEX_NAME, whole_index
 from torchbucket.safetensors.tensors import checked_tensors, element_type, memory_of, shape_in_file
 from torchbucket.store.protocol import ObjectInfo, Store
 from torchbucket.store.shared import shared_store
@@ -177,7 +177,7 @@ def _checked_metadata(metadata: Mapping[str, str] | None) -> Mapping[str, str] |
 def _own_files_of(store: Store, index_key: str) -> list[str]:
     """The files that ``save_sharded`` wrote of the checkpoint that is there; none where it cannot be read."""
     try:
-        index = json_object(index_key, store.read(index_key).data, "the index")
+        index = json_object(index_key, whole_index(store, index_key), "the index")
     except (NotFoundError, PermissionDeniedError, CheckpointError):
         return []
     file_names = index.get("weight_map")

@@ -185,6 +185,8 @@ def test_arguments_that_mean_nothing_are_refused(saved):
             stream(saved, budget_bytes=budget_bytes)
     with pytest.raises(RuntimeError):
         load_file(saved, "no such device")
+    with pytest.raises(TypeError, match="use get_tensor for one"):
+        safe_open(saved).get_tensors("F32.matrix")
 
 
 def test_an_overwritten_object_is_never_mixed(saved, bucket):
