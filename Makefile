@@ -37,6 +37,7 @@ bench-smoke:
 	./utils/run_dataset_benchmarks.sh client=torchbucket-map,boto3 'repeat=range(1)' data.num_samples=64
 	./utils/run_listing_benchmarks.sh client=torchbucket,boto3 'repeat=range(1)' names.count=3k
 	./utils/run_checkpoint_benchmarks.sh client=torchbucket,boto3 'repeat=range(1)' checkpoint=small
+	./utils/run_lightning_benchmarks.sh client=torchbucket,disk 'repeat=range(1)' checkpoint=small
 
 bench-engines: environment
 	$(python) utils/measure_engines.py

@@ -57,11 +57,11 @@ def save_async_to(store: Store, key: str, obj: Any, *, multipart: bool = True, v
     """Save an object under a key of a store in the background; see ``save_async``."""
     began_s = time.monotonic()
     future = SaveFuture(address(store, key))
-    background.take(future)
     try:
+        background.take(future)
         content = _snapshots.copy_of(obj)
     except BaseException:
-        background.drop()
+        background.drop(future)
         raise
     future.staged_s = time.monotonic() - began_s
 

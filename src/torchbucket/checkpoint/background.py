@@ -83,21 +83,21 @@ class Background:
         self.raise_failure()
 
     def take(self, future: SaveFuture) -> None:
-        """Wait until no save is under way and begin this one; ``start`` or ``drop`` must follow. Raise what failed."""
+        """Wait until no save is under way and begin this one; ``start`` or ``drop`` must follow, after an error too.
+
+        Raise what failed before.
+        """
         with self._changed:
             self._wait_until(lambda: self._busy_with is None)
             self._busy_with = future
-        try:
-            self.raise_failure()
-        except BaseException:
-            self.drop()
-            raise
+        self.raise_failure()
 
-    def drop(self) -> None:
-        """End a save that was not started."""
+    def drop(self, future: SaveFuture) -> None:
+        """End a save that was not started, where it had begun at all."""
         with self._changed:
-            self._busy_with = None
-            self._changed.notify_all()
+            if self._busy_with is future:
+                self._busy_with = None
+                self._changed.notify_all()
 
     def start(self, future: SaveFuture, work: Callable[[], ObjectInfo]) -> None:
         """Have the save done by a thread."""
@@ -124,7 +124,7 @@ class Background:
         try:
             thread.start()
         except RuntimeError:  # no thread is left, or the interpreter is at its end
-            self.drop()
+            self.drop(future)
             raise
 
     def _wait_until(self, done: Callable[[], bool]) -> None:

@@ -47,8 +47,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(MemoryStore, "write_from", held)
     yield gate
     gate.open.set()
-    background.take(SaveFuture("the last one"))
-    background.drop()
+    background.take(last := SaveFuture("the last one"))
+    background.drop(last)
 
 
 @pytest.mark.parametrize("plain", [False, True])
@@ -133,6 +133,19 @@ def test_a_failure_that_nobody_asked_for_is_raised_by_the_next_save(
     gate.fails = False
     torchbucket.save({"epoch": 3}, "memory://async/next.pt")
     assert torchbucket.save_async({"epoch": 4}, "memory://async/next.pt").result(60).key == "next.pt"
+
+
+def test_an_interrupted_wait_leaves_nothing_behind(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate.open.set()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(background, "raise_failure", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            torchbucket.save_async({"epoch": 1}, "memory://async/k.pt")
+    assert torchbucket.save_async({"epoch": 2}, "memory://async/k.pt").result(60).key == "k.pt"
 
 
 def test_a_failure_that_was_asked_for_is_raised_once(gate: Gate) -> None:
