@@ -59,8 +59,8 @@ def _states_in(states: object, batch_size: int | None, drop_last: bool) -> Itera
         inner = [state for value in states.values() for state in _states_in(value, batch_size, drop_last)]
         steps = states.get(_STEPS_SINCE, 0)
         if inner and steps:
-            snapshot = states[_SNAPSHOT]
             _check_countable(inner, steps, batch_size)
+            snapshot = states[_SNAPSHOT]
             of_workers = snapshot.get(_WORKER_SNAPSHOTS, {})
             _check_shared_out(_states_in(of_workers, batch_size, drop_last), steps, workers=len(of_workers))
             last_worker = snapshot[_LAST_WORKER]
