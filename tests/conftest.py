@@ -37,22 +37,29 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("nightly" if config.getoption("--nightly") else "commit")
 
 
-# Each takes a minute or so: begun last, one of them would run by itself at the end, while the others have nothing left.
+# Each takes half a minute or more: begun last, one would run by itself at the end, while the others have nothing left.
 _LONGEST = (
-    "test_sweep.py",
-    "test_extensions.py",
     "test_failing_clients.py",
     "test_clients.py",
-    "test_readme.py",
-    "test_read_ahead_loaders.py",
-    "test_lightning.py",
+    "test_workers.py",
     "test_store_processes.py",
+    "test_readme.py",
+    "test_sweep.py",
+    "test_extensions.py",
+    "test_compose_processes.py",
+    "test_resume.py",
+    "test_migrating.py",
+    "test_lightning_sweep.py",
+    "test_checkpointing_sweep.py",
+    "test_lightning.py",
+    "test_read_ahead_loaders.py",
+    "test_sweeps.py",
 )
 _NIGHTLY_TIMEOUT_S = 900  # For a thousand examples.
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in _LONGEST)
+    items.sort(key=lambda item: _LONGEST.index(item.path.name) if item.path.name in _LONGEST else len(_LONGEST))
     if config.getoption("--nightly"):
         for item in items:
             if item.get_closest_marker("timeout") is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from torchbucket.config import MIB, StoreConfig
+from torchbucket.config import MIB, RetryConfig, StoreConfig
 from torchbucket.store import ObjectInfo, Store, open_store
 from torchbucket.store.wrappers import LimitedStore, MeteredStore, RateLimit, ThrottledStore
 
@@ -55,6 +55,8 @@ def config_for(endpoint: str, **fields: object) -> StoreConfig:
         "part_size_bytes": PART_BYTES,
         "memory_budget_bytes": 4 * PART_BYTES,
         "list_page_size": PAGE,
+        # moto answers 500 for a part of an aborted upload, which is tried again as often as it may be.
+        "retry": RetryConfig(initial_s=0.05, maximum_s=0.1),
     }
     return StoreConfig(**{**settings, **fields})  # type: ignore[arg-type]  # by name
 

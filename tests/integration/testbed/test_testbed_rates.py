@@ -62,6 +62,7 @@ def test_boto3_sees_slow_down(testbed: RunningTestbed) -> None:
     assert testbed.counts()["errors"] == {"503": 2}
 
 
+@pytest.mark.nightly
 def test_boto3_tries_again_until_it_may(testbed: RunningTestbed) -> None:
     client = s3_client(testbed, attempts=10)
     testbed.set_network({"reads_per_s": 1})
@@ -90,6 +91,7 @@ def test_obstore_tries_again_until_it_may(testbed: RunningTestbed) -> None:
     assert testbed.counts()["errors"]["503"] >= 1
 
 
+@pytest.mark.nightly
 def test_google_cloud_storage_sees_429_and_tries_again(testbed: RunningTestbed) -> None:
     client = storage.Client(
         project="testbed",
