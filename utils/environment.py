@@ -74,8 +74,7 @@ class Environment:
                 say("this Python cannot make virtual environments (on Debian and Ubuntu: install python3-venv)")
                 raise
         self._stamp.unlink(missing_ok=True)
-        # Not compiled: it took a third of the whole, mostly for modules that nobody imports. Imports do it.
-        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--no-compile"]
+        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
         for step in self.steps:
             say(f"installing {step.says}")
             run([*pip, "--constraint", self.constraints, *step.arguments])
