@@ -11,7 +11,6 @@ Importing the package loads nothing heavy; torch is loaded when what needs it is
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from torchbucket.config import RetryConfig, StoreConfig
@@ -31,6 +30,7 @@ from torchbucket.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from torchbucket.lazy_names import loaded_when_used
 
 if TYPE_CHECKING:
     from torchbucket.checkpoint.asynchronous import save_async
@@ -94,39 +94,31 @@ __all__ = [
     "sweep_temporaries",
 ]
 
-_LOADED_WHEN_USED = {
-    "Checkpoint": "torchbucket.checkpoint.checkpoint",
-    "Compose": "torchbucket.datasets.compose.options",
-    "IterableDataset": "torchbucket.datasets.iterable",
-    "MapDataset": "torchbucket.datasets.map",
-    "ObjectData": "torchbucket.store",
-    "ObjectInfo": "torchbucket.store",
-    "ObjectReader": "torchbucket.files.reader",
-    "PrefixStream": "torchbucket.datasets.prefix_stream",
-    "Read": "torchbucket.store",
-    "ReadAheadBatchSampler": "torchbucket.datasets.read_ahead_sampler",
-    "SaveFuture": "torchbucket.checkpoint.background",
-    "ShardedSampler": "torchbucket.datasets.sampler",
-    "Store": "torchbucket.store",
-    "TarDataset": "torchbucket.datasets.tar.dataset",
-    "TarSample": "torchbucket.datasets.tar.sample",
-    "expand_braces": "torchbucket.datasets.tar.names",
-    "load": "torchbucket.checkpoint.loading",
-    "merge_states": "torchbucket.datasets.merging",
-    "open_store": "torchbucket.store",
-    "save": "torchbucket.checkpoint.saving",
-    "save_async": "torchbucket.checkpoint.asynchronous",
-    "SweptTemporaries": "torchbucket.datasets.temporaries.sweep",
-    "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LOADED_WHEN_USED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LOADED_WHEN_USED[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loaded_when_used(
+    __name__,
+    {
+        "Checkpoint": "torchbucket.checkpoint.checkpoint",
+        "Compose": "torchbucket.datasets.compose.options",
+        "IterableDataset": "torchbucket.datasets.iterable",
+        "MapDataset": "torchbucket.datasets.map",
+        "ObjectData": "torchbucket.store",
+        "ObjectInfo": "torchbucket.store",
+        "ObjectReader": "torchbucket.files.reader",
+        "PrefixStream": "torchbucket.datasets.prefix_stream",
+        "Read": "torchbucket.store",
+        "ReadAheadBatchSampler": "torchbucket.datasets.read_ahead_sampler",
+        "SaveFuture": "torchbucket.checkpoint.background",
+        "ShardedSampler": "torchbucket.datasets.sampler",
+        "Store": "torchbucket.store",
+        "TarDataset": "torchbucket.datasets.tar.dataset",
+        "TarSample": "torchbucket.datasets.tar.sample",
+        "expand_braces": "torchbucket.datasets.tar.names",
+        "load": "torchbucket.checkpoint.loading",
+        "merge_states": "torchbucket.datasets.merging",
+        "open_store": "torchbucket.store",
+        "save": "torchbucket.checkpoint.saving",
+        "save_async": "torchbucket.checkpoint.asynchronous",
+        "SweptTemporaries": "torchbucket.datasets.temporaries.sweep",
+        "sweep_temporaries": "torchbucket.datasets.temporaries.sweep",
+    },
+)

@@ -7,8 +7,9 @@ Works with the package ``lightning`` and with ``pytorch_lightning``; see :mod:`t
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from torchbucket.lazy_names import loaded_when_used
 
 if TYPE_CHECKING:
     from torchbucket.lightning.async_checkpoint_io import AsyncBucketCheckpointIO
@@ -17,19 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncBucketCheckpointIO", "BucketCheckpointIO", "BucketModelCheckpoint"]
 
-_LOADED_WHEN_USED = {
-    "AsyncBucketCheckpointIO": "torchbucket.lightning.async_checkpoint_io",
-    "BucketCheckpointIO": "torchbucket.lightning.checkpoint_io",
-    "BucketModelCheckpoint": "torchbucket.lightning.model_checkpoint",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LOADED_WHEN_USED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_LOADED_WHEN_USED[name]), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loaded_when_used(
+    __name__,
+    {
+        "AsyncBucketCheckpointIO": "torchbucket.lightning.async_checkpoint_io",
+        "BucketCheckpointIO": "torchbucket.lightning.checkpoint_io",
+        "BucketModelCheckpoint": "torchbucket.lightning.model_checkpoint",
+    },
+)

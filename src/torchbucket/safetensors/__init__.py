@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from torchbucket.lazy_names import loaded_when_used
 
 if TYPE_CHECKING:
     from torchbucket.safetensors.handle import OpenSafetensors, TensorSlice, safe_open
@@ -14,23 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["OpenSafetensors", "TensorSlice", "load_file", "safe_open", "save_file", "save_sharded", "stream"]
 
 # Headers can be read without torch, which takes seconds to load.
-_LOADED_WHEN_USED = {
-    "OpenSafetensors": "handle",
-    "TensorSlice": "handle",
-    "load_file": "loading",
-    "safe_open": "handle",
-    "save_file": "saving",
-    "save_sharded": "saving",
-    "stream": "streaming",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LOADED_WHEN_USED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_LOADED_WHEN_USED[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loaded_when_used(
+    __name__,
+    {
+        "OpenSafetensors": "torchbucket.safetensors.handle",
+        "TensorSlice": "torchbucket.safetensors.handle",
+        "load_file": "torchbucket.safetensors.loading",
+        "safe_open": "torchbucket.safetensors.handle",
+        "save_file": "torchbucket.safetensors.saving",
+        "save_sharded": "torchbucket.safetensors.saving",
+        "stream": "torchbucket.safetensors.streaming",
+    },
+)
