@@ -11,11 +11,11 @@ import torch
 
 from torchbucket.checkpoint.archive import lay_out
 from torchbucket.checkpoint.background import SaveFuture, background
-from torchbucket.checkpoint.location import address, store_and_key
+from torchbucket.checkpoint.location import store_and_key
 from torchbucket.checkpoint.saving import PICKLE_PROTOCOL, send
 from torchbucket.config import StoreConfig
 from torchbucket.public import public, public_in
-from torchbucket.store.protocol import ObjectInfo, Store
+from torchbucket.store.protocol import ObjectInfo, Store, address_in
 from torchbucket.uri import Address
 
 __all__ = ["save_async", "save_async_to"]
@@ -56,7 +56,7 @@ def save_async(
 def save_async_to(store: Store, key: str, obj: Any, *, multipart: bool = True, verify: bool = False) -> SaveFuture:
     """Save an object under a key of a store in the background; see ``save_async``."""
     began_s = time.monotonic()
-    future = SaveFuture(address(store, key))
+    future = SaveFuture(address_in(store, key))
     try:
         background.take(future)
         content = _snapshots.copy_of(obj)

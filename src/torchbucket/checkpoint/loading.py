@@ -23,7 +23,7 @@ from torchbucket.checkpoint.archive_layout import (
     gaps_between,
     storage_records,
 )
-from torchbucket.checkpoint.location import address, store_and_key
+from torchbucket.checkpoint.location import store_and_key
 from torchbucket.checkpoint.placed_archive import (
     LeavesCpuError,
     MapLocation,
@@ -41,7 +41,8 @@ from torchbucket.files.content import check_complete
 from torchbucket.files.pieces import PiecewiseContent
 from torchbucket.files.reader import ObjectReader
 from torchbucket.public import public, public_in
-from torchbucket.store.protocol import ObjectInfo, Store, Target
+from torchbucket.store.protocol import ObjectInfo, Store, Target, address_in
+from torchbucket.store.store_future import result_of
 from torchbucket.uri import Address
 
 __all__ = ["load", "load_from"]
@@ -120,7 +121,7 @@ class _Loading:
     def __init__(self, store: Store, key: str, map_location: MapLocation, weights_only: bool) -> None:
         self._store = store
         self._key = key
-        self._uri = address(store, key)
+        self._uri = address_in(store, key)
         self._map_location = map_location
         self._weights_only = weights_only
 
@@ -207,14 +208,7 @@ class _Loading:
             (start, memoryview(mmap.mmap(-1, min(_PIECE_BYTES, info.size_bytes - start))))
             for start in range(0, info.size_bytes, _PIECE_BYTES)
         ]
-        filling = self._store.submit_read_into(self._key, pieces, size_bytes=info.size_bytes, version=info.version)
-        try:
-            filling.result()
-        except BaseException:
-            filling.cancel()
-            raise
-        finally:
-            del filling
+        result_of(self._store.submit_read_into(self._key, pieces, size_bytes=info.size_bytes, version=info.version))
         content = PiecewiseContent(self._store, info, pieces, frees=True)
         del pieces
         return self._load_by_torch(self._reader(content))

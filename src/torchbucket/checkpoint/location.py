@@ -8,7 +8,7 @@ from torchbucket.store.protocol import Store
 from torchbucket.store.shared import shared_store
 from torchbucket.uri import Address, ObjectURI
 
-__all__ = ["address", "key_below", "store_and_key"]
+__all__ = ["key_below", "store_and_key"]
 
 
 def store_and_key(uri: Address, config: StoreConfig | None) -> tuple[Store, str]:
@@ -25,11 +25,6 @@ def store_and_key(uri: Address, config: StoreConfig | None) -> tuple[Store, str]
             f"{str(location).rstrip('/') + '/step-100.pt'!r}"
         )
     return shared_store(location, config), location.key
-
-
-def address(store: Store, key: str) -> str:
-    """The full address of an object of a store."""
-    return f"{store.uri.removesuffix('/')}/{key}"
 
 
 def key_below(base: ObjectURI, name: str) -> str:

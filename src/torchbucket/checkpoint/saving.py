@@ -12,12 +12,12 @@ import torch
 
 from torchbucket.checkpoint.archive import lay_out
 from torchbucket.checkpoint.background import background
-from torchbucket.checkpoint.location import address, store_and_key
+from torchbucket.checkpoint.location import store_and_key
 from torchbucket.checkpoint.read_back import SUM, SummingFile, read_back
 from torchbucket.config import StoreConfig
 from torchbucket.errors import StoreError
 from torchbucket.public import public, public_in
-from torchbucket.store.protocol import ObjectInfo, Store
+from torchbucket.store.protocol import ObjectInfo, Store, address_in
 from torchbucket.uri import Address
 
 __all__ = ["PICKLE_PROTOCOL", "save", "save_to", "send"]
@@ -92,7 +92,7 @@ def save_to(
     _use_new_zipfile_serialization: bool = True,
 ) -> ObjectInfo:
     """Save an object under a key of a store; see ``save``."""
-    background.wait_for(address(store, key))
+    background.wait_for(address_in(store, key))
     archive = None
     if pickle_module is pickle and _use_new_zipfile_serialization:
         archive = lay_out(obj, pickle_protocol)
@@ -114,7 +114,7 @@ def save_to(
         file = SummingFile(writer) if verify else writer
         write(file)
     if isinstance(file, SummingFile):
-        read_back(store, writer.info, file.value, uri=address(store, key))
+        read_back(store, writer.info, file.value, uri=address_in(store, key))
     return writer.info
 
 
@@ -136,5 +136,5 @@ def send(store: Store, key: str, pieces: Sequence[memoryview], *, multipart: boo
     """Write an object from memory, which must not change meanwhile."""
     info = store.write_from(key, pieces, multipart=multipart)
     if verify:
-        read_back(store, info, SUM.of(pieces).value, uri=address(store, key))
+        read_back(store, info, SUM.of(pieces).value, uri=address_in(store, key))
     return info

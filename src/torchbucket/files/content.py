@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from torchbucket.config import KIB, MIB
 from torchbucket.errors import TruncatedError
 from torchbucket.store.base import check_same
-from torchbucket.store.protocol import ObjectData, Read, Store
+from torchbucket.store.protocol import ObjectData, Read, Store, address_in
 from torchbucket.store.writable_bytes import writable_bytes
 
 __all__ = ["Content", "RangedContent", "WholeContent", "check_complete"]
@@ -297,7 +297,7 @@ class RangedContent:
 
     @property
     def _uri(self) -> str:
-        return f"{self._store.uri.removesuffix('/')}/{self._key}"
+        return address_in(self._store, self._key)
 
     def _drop_ahead(self) -> None:
         if self._pid == os.getpid():

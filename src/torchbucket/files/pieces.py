@@ -8,7 +8,7 @@ from typing import Final
 
 from torchbucket.config import KIB
 from torchbucket.files.content import check_complete
-from torchbucket.store.protocol import ObjectInfo, Store, Target
+from torchbucket.store.protocol import ObjectInfo, Store, Target, address_in
 from torchbucket.store.writable_bytes import writable_bytes
 
 __all__ = ["PiecewiseContent"]
@@ -92,7 +92,7 @@ class PiecewiseContent:
         if index + 1 < len(self._starts):
             stop = min(stop, self._starts[index + 1])
         data = self._store.read(self._info.key, start=position, stop=stop, version=self._info.version)
-        check_complete(data, f"{self._store.uri.removesuffix('/')}/{self._info.key}", start=position, stop=stop)
+        check_complete(data, address_in(self._store, self._info.key), start=position, stop=stop)
         fetched = memoryview(data.data)
         self._starts.insert(index + 1, position)
         self._pieces.insert(index + 1, fetched)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from torchbucket.store.list_page import infos_of
 from torchbucket.store.protocol import ListedPage, ObjectInfo, Store
+from torchbucket.store.store_future import result_of
 
 __all__ = ["Entry", "children", "descendants", "directory_entry", "file_entry", "holds_any"]
 
@@ -89,9 +90,4 @@ def _behind(page: ListedPage, prefix: str) -> str:
 
 
 def _page(store: Store, prefix: str, after: str) -> ListedPage:
-    future = store.submit_list_page(prefix, start_after=after)
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+    return result_of(store.submit_list_page(prefix, start_after=after))

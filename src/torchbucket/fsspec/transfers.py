@@ -19,6 +19,7 @@ from torchbucket.errors import NotFoundError, PreconditionFailedError, Unsupport
 from torchbucket.fsspec.directories import descendants, holds_any
 from torchbucket.fsspec.open_files import exists_already
 from torchbucket.store.protocol import ObjectData, Read, Store
+from torchbucket.store.store_future import result_of
 
 if TYPE_CHECKING:
     _FileSystem = Any
@@ -108,11 +109,7 @@ class Transfers(_FileSystem):  # type: ignore[misc]  # stands before fsspec's ow
         return store.submit_read(Read(key=key, start=start or 0, stop=end, size_bytes=size, version=version))
 
     def _bytes_of(self, future: Future[ObjectData]) -> bytes:
-        try:
-            data = future.result().data
-        except BaseException:
-            future.cancel()
-            raise
+        data = result_of(future).data
         return data if isinstance(data, bytes) else bytes(data)
 
     def _gathered(self, ranges: Sequence[tuple[Any, Any, Any]], raises: bool) -> list[Any]:

@@ -22,7 +22,7 @@ from torchbucket.safetensors.header import (
     parse_header,
     quoted,
 )
-from torchbucket.store.protocol import ObjectData, ObjectInfo, Read, Store
+from torchbucket.store.protocol import ObjectData, ObjectInfo, Read, Store, address_in
 from torchbucket.store.shared import shared_store
 from torchbucket.uri import Address, ObjectURI
 
@@ -32,7 +32,6 @@ __all__ = [
     "SINGLE_NAME",
     "PlacedTensors",
     "TensorFile",
-    "address_in",
     "all_of",
     "find_tensors",
     "header_digest",
@@ -164,11 +163,6 @@ def read_headers(store: Store, keys: Sequence[str]) -> list[TensorFile]:
 def header_digest(data: bytes | bytearray | memoryview) -> bytes:
     """A digest of a header with its length in front."""
     return hashlib.blake2b(data, digest_size=16).digest()
-
-
-def address_in(store: Store, key: str) -> str:
-    """The address of an object of a store."""
-    return f"{store.uri.removesuffix('/')}/{key}"
 
 
 def all_of(futures: Sequence[Future[T]]) -> list[T]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, Self, TypeAlias, ru
 
 from torchbucket.public import public, public_in
 from torchbucket.store.arguments import Bytes, byte_count, check_key, check_version, writable_view
+from torchbucket.store.store_future import result_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -25,6 +26,7 @@ __all__ = [
     "Read",
     "Store",
     "Target",
+    "address_in",
 ]
 
 Target: TypeAlias = tuple[int, memoryview]
@@ -272,14 +274,7 @@ class Store(Protocol):
 
     def read(self, key: str, *, start: int = 0, stop: int | None = None, version: str | None = None) -> ObjectData:
         """Read the bytes ``[start, stop)`` and wait for them; see :class:`Read`."""
-        future = self.submit_read(Read(key=key, start=start, stop=stop, version=version))
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-        finally:
-            del future  # An error keeps the frames that it passes, which must not keep it in turn.
+        return result_of(self.submit_read(Read(key=key, start=start, stop=stop, version=version)))
 
     def open_writer(
         self, key: str, *, size_hint: int | None = None, if_absent: bool = False, if_version: str | None = None
@@ -350,3 +345,8 @@ class Store(Protocol):
     def close(self) -> None:
         """Release connections and threads; the store may be used again and then opens new ones."""
         ...
+
+
+def address_in(store: Store, key: str) -> str:
+    """The full address of an object of a store."""
+    return f"{store.uri.removesuffix('/')}/{key}"

@@ -23,6 +23,7 @@ __all__ = [
     "completed",
     "on_store_thread",
     "refuse_to_wait",
+    "result_of",
     "submit_to",
 ]
 
@@ -141,6 +142,17 @@ class StoreFuture(Future[T]):
                     "make the request again in the child"
                 )
             )
+
+
+def result_of(future: Future[T]) -> T:
+    """Wait for what was begun for this caller alone; where it fails, or the wait is interrupted, give it up."""
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+    finally:
+        del future  # An error keeps the frames that it passes, which must not keep it in turn.
 
 
 def completed(work: Callable[[], T]) -> StoreFuture[T]:
