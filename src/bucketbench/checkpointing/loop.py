@@ -24,16 +24,14 @@ from bucketbench.checkpointing.kernel_cache import clear_kernel_cache
 from bucketbench.checkpointing.schema import MAX_STEPS
 from bucketbench.checkpointing.state import make_state, mark_state, state_bytes
 from bucketbench.clients.checkpoint.protocol import Checkpoints, SavesInBackground
-from bucketbench.records import Operation, OperationKind, Phase
-from bucketbench.scenarios.recording import Measurement, Recorder
+from bucketbench.records import OperationKind
+from bucketbench.scenarios.recording import WARMUP, Measurement, Recorder, operation
 from bucketbench.scenarios.server import ServerDifference
 from bucketbench.statistics import ServerCounts
 from bucketbench.telemetry.peak_memory import forget_peak, give_back_free_memory, peak_rss_bytes, rss_bytes
 
 __all__ = ["measure_checkpoints"]
 
-_MAIN_PROCESS: Final = -1
-_WARMUP: Final = -1
 _LATEST: Final = "bucketbench-latest.pt"
 
 
@@ -59,10 +57,10 @@ def measure_checkpoints(
     bare_bytes = rss_bytes() if forget_peak() else None
     started_s = time.monotonic()
     checkpoints = open_checkpoints()
-    recorder.add([_operation(OperationKind.INDEX, _WARMUP, started_s, time.monotonic())])
+    recorder.add([operation(OperationKind.INDEX, WARMUP, started_s, time.monotonic())])
     steps = _Steps(job, recorder, checkpoints, state, bare_bytes)
     if job.warmup:
-        steps.take(_WARMUP)
+        steps.take(WARMUP)
     measured_s = 0.0
     for step in range(MAX_STEPS if job.steps is None else job.steps):
         measured_s += steps.take(step)
@@ -117,7 +115,7 @@ class _Steps:
             clear_kernel_cache()
         self._tell("loading", step)
         loaded = self._timed(lambda timed: setattr(timed, "value", checkpoints.load(key)))
-        comparison = StateComparison() if step == _WARMUP else self.comparison
+        comparison = StateComparison() if step == WARMUP else self.comparison
         wrong = comparison.compare(self._state, loaded.value, key=key)
         loaded.value = None
         if not job.save_only_latest:
@@ -153,7 +151,7 @@ class _Steps:
 
     def _record(self, kind: OperationKind, step: int, timed: _Timed, *, errors: int, right: bool) -> None:
         measured = [
-            _operation(
+            operation(
                 kind,
                 step,
                 timed.started_s,
@@ -166,27 +164,15 @@ class _Steps:
             )
         ]
         if timed.staged_s is not None:
-            measured.append(_operation(OperationKind.STAGE, step, timed.started_s, timed.staged_s))
+            measured.append(operation(OperationKind.STAGE, step, timed.started_s, timed.staged_s))
         self._recorder.add(measured)
-        if step != _WARMUP and timed.server is not None:
+        if step != WARMUP and timed.server is not None:
             self.server = timed.server if self.server is None else _sum(self.server, timed.server)
 
     def _tell(self, stage: str, step: int) -> None:
-        words = "warm-up" if step == _WARMUP else f"{stage} checkpoint {step + 1}"
+        words = "warm-up" if step == WARMUP else f"{stage} checkpoint {step + 1}"
         self._recorder.progress(stage=words, done=max(step, 0), total=self._job.steps or max(step, 0) + 1)
 
 
 def _sum(one: ServerCounts, other: ServerCounts) -> ServerCounts:
     return ServerCounts(**{f.name: getattr(one, f.name) + getattr(other, f.name) for f in fields(ServerCounts)})
-
-
-def _operation(kind: OperationKind, epoch: int, started_s: float, ended_s: float, **measured: Any) -> Operation:
-    return Operation(
-        kind=kind,
-        phase=Phase.WARMUP if epoch == _WARMUP else Phase.MEASURE,
-        epoch=epoch,
-        worker=_MAIN_PROCESS,
-        started_s=started_s,
-        ended_s=ended_s,
-        **measured,
-    )

@@ -16,6 +16,7 @@ __all__ = [
     "Reader",
     "S3TorchConnectorIterable",
     "S3TorchConnectorMap",
+    "checked_reader",
     "connection",
 ]
 
@@ -56,6 +57,13 @@ def connection(
     }
 
 
+def checked_reader(reader: Reader) -> Reader:
+    """The reader that was asked for; raise ``ConfigurationError`` where the library has none of that name."""
+    if reader not in get_args(Reader):
+        raise ConfigurationError(f"client.options.reader must be one of {', '.join(get_args(Reader))}; got {reader!r}")
+    return reader
+
+
 class _Connector:
     """What both styles need: the readers, and the client's settings.
 
@@ -70,11 +78,7 @@ class _Connector:
         reader: Reader = "sequential",
         throughput_target_gbps: float = DEFAULT_THROUGHPUT_TARGET_GBPS,
     ) -> None:
-        if reader not in get_args(Reader):
-            raise ConfigurationError(
-                f"client.options.reader must be one of {', '.join(get_args(Reader))}; got {reader!r}"
-            )
-        self._reader: Reader = reader
+        self._reader = checked_reader(reader)
         self._throughput_target_gbps = throughput_target_gbps
 
     def _arguments(self, target: Target) -> dict[str, Any]:

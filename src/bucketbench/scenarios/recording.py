@@ -12,12 +12,17 @@ from typing import Any, Final, Protocol, Self
 
 from bucketbench.job.description import OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE
 from bucketbench.ranks import Ranks
-from bucketbench.records import Operation
+from bucketbench.records import Operation, OperationKind, Phase
 from bucketbench.scenarios.verification import VerificationCounts
 from bucketbench.statistics import ServerCounts
 from bucketbench.telemetry import UsageSampler
 
-__all__ = ["MeasuredScenario", "Measurement", "Recorder"]
+__all__ = ["WARMUP", "MeasuredScenario", "Measurement", "Recorder", "operation"]
+
+WARMUP: Final = -1
+"""The number of the epoch that is not measured."""
+
+_MAIN_PROCESS: Final = -1
 
 _PROGRESS_INTERVAL_S: Final = 1.0  # often enough for a reader's eyes, too seldom to cost the measured loop anything
 
@@ -121,3 +126,24 @@ class MeasuredScenario(Protocol):
         Raises:
             Exception: whatever the client raises; the job has failed then.
         """
+
+
+def operation(kind: OperationKind, epoch: int, started_s: float, ended_s: float, **measured: Any) -> Operation:
+    """What the measured process did itself, without a worker.
+
+    Args:
+        kind: what it was.
+        epoch: its number, from 0, or ``WARMUP``.
+        started_s: by ``time.monotonic``.
+        ended_s: likewise.
+        measured: further fields of the record.
+    """
+    return Operation(
+        kind=kind,
+        phase=Phase.WARMUP if epoch == WARMUP else Phase.MEASURE,
+        epoch=epoch,
+        worker=_MAIN_PROCESS,
+        started_s=started_s,
+        ended_s=ended_s,
+        **measured,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
@@ -11,9 +11,9 @@ from bucketbench.clients.s3torchconnector import (
     DEFAULT_PART_BYTES,
     DEFAULT_THROUGHPUT_TARGET_GBPS,
     Reader,
+    checked_reader,
     connection,
 )
-from bucketbench.errors import ConfigurationError
 
 __all__ = ["S3TorchConnector"]
 
@@ -34,11 +34,7 @@ class S3TorchConnector:
         throughput_target_gbps: float = DEFAULT_THROUGHPUT_TARGET_GBPS,
         part_bytes: int = DEFAULT_PART_BYTES,
     ) -> None:
-        if reader not in get_args(Reader):
-            raise ConfigurationError(
-                f"client.options.reader must be one of {', '.join(get_args(Reader))}; got {reader!r}"
-            )
-        self._reader: Reader = reader
+        self._reader = checked_reader(reader)
         self._throughput_target_gbps = throughput_target_gbps
         self._part_bytes = part_bytes
 

@@ -22,17 +22,15 @@ import torch
 
 from bucketbench.components import build
 from bucketbench.ranks import Ranks
-from bucketbench.records import Operation, OperationKind, Phase
+from bucketbench.records import OperationKind
 from bucketbench.scenarios.listing.job import ListingJob
 from bucketbench.scenarios.listing.schema import MAX_PASSES
 from bucketbench.scenarios.listing.tally import NamesTally
-from bucketbench.scenarios.recording import Measurement, Recorder
+from bucketbench.scenarios.recording import WARMUP, Measurement, Recorder, operation
 from bucketbench.scenarios.server import ServerDifference
 
 __all__ = ["measure"]
 
-_MAIN_PROCESS: Final = -1
-_WARMUP: Final = -1
 _TAKEN_TOGETHER: Final = 2_000  # names between two words of progress; a page has 1,000 to 5,000
 
 
@@ -54,7 +52,7 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
     job = ListingJob.from_json(fields)
     started_s = time.monotonic()
     client = build(job.client)
-    recorder.add([_operation(OperationKind.INDEX, _WARMUP, started_s, time.monotonic())])
+    recorder.add([operation(OperationKind.INDEX, WARMUP, started_s, time.monotonic())])
     if job.warmup_prefix is not None:
         recorder.progress(stage="warm-up", done=0, total=job.names.count, force=True)
         for _ in client.names(replace(job.target, prefix=job.warmup_prefix)):
@@ -87,25 +85,10 @@ def _pass(job: ListingJob, client: Any, number: int, tally: NamesTally, recorder
     right, wrong = tally.close_pass()
     recorder.add(
         [
-            _operation(OperationKind.WAIT, number, started_s, first_s),
-            _operation(OperationKind.FETCH, number, started_s, ended_s, samples=right, errors=wrong),
-            _operation(OperationKind.EPOCH, number, started_s, ended_s),
+            operation(OperationKind.WAIT, number, started_s, first_s),
+            operation(OperationKind.FETCH, number, started_s, ended_s, samples=right, errors=wrong),
+            operation(OperationKind.EPOCH, number, started_s, ended_s),
         ]
     )
     recorder.flush()
     return ended_s - started_s
-
-
-def _operation(
-    kind: OperationKind, epoch: int, started_s: float, ended_s: float, *, samples: int = 0, errors: int = 0
-) -> Operation:
-    return Operation(
-        kind=kind,
-        phase=Phase.WARMUP if epoch == _WARMUP else Phase.MEASURE,
-        epoch=epoch,
-        worker=_MAIN_PROCESS,
-        started_s=started_s,
-        ended_s=ended_s,
-        samples=samples,
-        errors=errors,
-    )
