@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished_sweeps import Finished
 
 from bucketbench.cli import main
 from bucketbench.datagen import Manifest
@@ -131,31 +132,6 @@ class _NotedTestbed(RunningTestbed):
         if f"{method} {name}" == "POST objects":
             return len(json.loads(body or b"")["objects"])
         return answers.get(f"{method} {name}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """A sweep that has ended."""
-
-    status: int
-    out: str
-    err: str
-    directory: Path | None
-
-    @property
-    def results(self) -> dict[str, Any]:
-        assert self.directory is not None, self.err
-        found: dict[str, Any] = json.loads((self.directory / "run_results.json").read_bytes())
-        return found
-
-    @property
-    def jobs(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.results["jobs"]
-        return found
-
-    def job(self, client: str) -> dict[str, Any]:
-        (job,) = [job for job in self.jobs if job["client"] == client]
-        return job
 
 
 @contextmanager

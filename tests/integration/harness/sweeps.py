@@ -9,9 +9,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
+from finished_sweeps import Finished
 
 SAMPLES = 24
 SMALL = [
@@ -85,29 +85,6 @@ class Workplace:
             except psutil.Error:
                 continue
         return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """A sweep that has ended."""
-
-    status: int
-    out: str
-    err: str
-    directory: Path | None
-
-    @property
-    def results(self) -> dict[str, Any]:
-        assert self.directory is not None, self.err
-        return read_results(self.directory)
-
-    def job(self, client: str) -> dict[str, Any]:
-        (job,) = [job for job in self.results["jobs"] if job["client"] == client]
-        return job
-
-
-def read_results(directory: Path) -> dict[str, Any]:
-    return json.loads((directory / "run_results.json").read_bytes())
 
 
 def fetched(job: Path) -> dict[tuple[str, int], tuple[int, set[int]]]:

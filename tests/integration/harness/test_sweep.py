@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from sweeps import SAMPLES, Workplace, fetched, new_workplace, read_results
+from finished_sweeps import read_results
+from sweeps import SAMPLES, Workplace, fetched, new_workplace
 
 pytestmark = pytest.mark.timeout(300)
 
