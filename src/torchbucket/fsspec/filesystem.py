@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -73,7 +74,7 @@ class BucketFileSystem(Transfers, AbstractFileSystem):  # type: ignore[misc]  # 
         self._config = config_of(
             self.protocol[0], config or type(self).registered_config or StoreConfig(), storage_options
         )
-        self._stores: dict[tuple[str, StoreConfig], Store] = {}
+        self._stores: dict[str, Store] = {}
 
     @property
     def config(self) -> StoreConfig:
@@ -123,10 +124,10 @@ class BucketFileSystem(Transfers, AbstractFileSystem):  # type: ignore[misc]  # 
     # ---- where a path is ----
 
     def _store_of(self, bucket: str) -> Store:
-        store = self._stores.get((bucket, self._config))
+        store = self._stores.get(bucket)
         if store is None:
             store = shared_store(ObjectURI(scheme=self.protocol[0], bucket=bucket), self._config)
-            self._stores[bucket, self._config] = store
+            self._stores[bucket] = store
         return store
 
     def _located(self, path: Any) -> tuple[Store, str]:
@@ -265,8 +266,9 @@ class BucketFileSystem(Transfers, AbstractFileSystem):  # type: ignore[misc]  # 
             return {}  # no such bucket: as a directory that is not there
         if withdirs and (below or not key):
             found[path] = directory_entry(path)
-        if not below and key and not name_prefix and self.isfile(path):
-            found[path] = self.info(path)
+        if not below and key and not name_prefix:
+            with suppress(NotFoundError):
+                found[path] = file_entry(bucket, store.head(key))
         return found
 
     def du(
