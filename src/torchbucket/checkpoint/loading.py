@@ -1,8 +1,7 @@
 """Loading a checkpoint of PyTorch: every byte in parallel, checked, into the tensors' own memory.
 
-One read fills memory for the whole object, which for storages is that of their tensors. torch unpickles while it goes
-on where nothing that the pickle names can look into a tensor, and afterwards otherwise: see
-``docs/decisions/0008-loading-in-place.md``.
+One read fills memory for the whole object, which for storages is that of their tensors. torch unpickles when all
+of it is there and right: see ``docs/decisions/0008-loading-in-place.md``.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import mmap
 import pickle
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -25,18 +24,15 @@ from torchbucket.checkpoint.archive_layout import (
 )
 from torchbucket.checkpoint.location import store_and_key
 from torchbucket.checkpoint.placed_archive import (
-    LeavesCpuError,
     MapLocation,
     PlacedArchive,
     can_place_storages,
-    looks_at_no_data,
     new_storage,
     reads_no_data,
-    stays_on_cpu,
     unpickle,
 )
 from torchbucket.config import KIB, MIB, StoreConfig
-from torchbucket.errors import CheckpointError, ConfigError, StoreError, TorchbucketError
+from torchbucket.errors import CheckpointError, ConfigError, TorchbucketError
 from torchbucket.files.content import check_complete
 from torchbucket.files.pieces import PiecewiseContent
 from torchbucket.files.reader import ObjectReader
@@ -50,8 +46,9 @@ __all__ = ["load", "load_from"]
 # The pickle or the directory of some 2,000 storages. Source: 115 and 90 bytes a storage, measured with torch 2.13; at
 # 100 MiB/s a connection they take 2.5 ms.
 _END_BYTES: Final = 256 * KIB
-# What is unpickled before all bytes are there. Source: the pickle of 100,000 storages, at 115 bytes each.
-_LARGEST_EARLY_BYTES: Final = 16 * MIB
+# A pickle that is searched, before all bytes are fetched, for what ``weights_only`` refuses. Source: that of 100,000
+# storages, at 115 bytes each.
+_LARGEST_SEARCHED_BYTES: Final = 16 * MIB
 # What torch reads as a file lies in pieces of this size, each let go of as soon as torch has copied it.
 _PIECE_BYTES: Final = 4 * MIB
 # Of the older format, which is a series of pickles that begins with a number. Source: pickletools, PROTO and LONG.
@@ -158,48 +155,16 @@ class _Loading:
     def _load_in_place(self, info: ObjectInfo, ends: PiecewiseContent, records: list[StorageRecord]) -> Any:
         gaps = _new_gaps(records, info.size_bytes)
         # What lies before the storages is mostly the pickle. A large one has arrays in it, and is not fetched twice.
-        is_small = len(gaps[0][1]) <= _LARGEST_EARLY_BYTES
-        blind = is_small and looks_at_no_data(self._reader(ends))
-        if is_small and not blind:
+        is_small = len(gaps[0][1]) <= _LARGEST_SEARCHED_BYTES
+        if is_small:
             self._refuse_unsafe_globals(ends)
         storages, targets = _new_storages(records, gaps)
-        early = None
-        filling = self._store.submit_read_into(self._key, targets, size_bytes=info.size_bytes, version=info.version)
-        try:
-            if blind:
-                early = self._unpickle_early(ends, dict(storages))
-            filling.result()
-        except BaseException:
-            filling.cancel()
-            raise
-        finally:
-            del filling  # An error keeps the frames that it passes, which must not keep it in turn.
-        whole = PiecewiseContent(self._store, info, targets)
+        result_of(self._store.submit_read_into(self._key, targets, size_bytes=info.size_bytes, version=info.version))
         if not are_where_headers_say(records, gaps):
-            return self._load_by_torch(self._reader(whole))
-        if early is not None and _is_the_same(ends.pieces, whole):
-            return early[0]
-        del early, targets, whole  # so that a storage goes with the tensor that was made of it
+            return self._load_by_torch(self._reader(PiecewiseContent(self._store, info, targets)))
+        del targets  # so that a storage goes with the tensor that was made of it
         archive = PlacedArchive(self._reader(PiecewiseContent(self._store, info, gaps)), storages, self._uri)
         return unpickle(archive, self._map_location, weights_only=self._weights_only)
-
-    def _unpickle_early(self, ends: PiecewiseContent, storages: dict[str, torch.Tensor]) -> tuple[Any] | None:
-        """Unpickle while the storages are being filled; None where that must wait until they are."""
-        restore = stays_on_cpu(self._map_location)
-        if restore is None:
-            return None
-        try:
-            archive = PlacedArchive(self._reader(ends), storages, self._uri)
-            return (unpickle(archive, restore, weights_only=self._weights_only),)
-        except LeavesCpuError:
-            return None
-        except StoreError:
-            raise
-        except Exception:
-            # Its bytes are not checked yet: only what came the same way twice was not damaged on the way.
-            if self._comes_again(ends):
-                raise
-            return None
 
     def _load_in_pieces(self, info: ObjectInfo) -> Any:
         """Have torch read the object as a file that is in memory, and goes as it is read."""
@@ -283,11 +248,6 @@ def _new_storages(records: list[StorageRecord], gaps: list[Target]) -> tuple[dic
         targets += [gap, (record.start, memory)]
     targets.append(gaps[-1])
     return storages, targets
-
-
-def _is_the_same(pieces: Sequence[Target], whole: PiecewiseContent) -> bool:
-    # As bytes, since views are compared item by item.
-    return all(bytes(whole.read(start, start + len(memory))) == bytes(memory) for start, memory in pieces)
 
 
 def _unsafe_globals(file: ObjectReader) -> set[str]:

@@ -1,4 +1,4 @@
-"""What was saved is loaded as torch loads it, by each of the ways: in place at once, in place afterwards, as a file."""
+"""What was saved is loaded as torch loads it, by each of the ways: in place, as a file."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from saved_objects import OBJECTS, TRUSTED, Reading, assert_same, torch_bytes
 
 from torchbucket import ConfigError, load
 from torchbucket.checkpoint import load_from
-from torchbucket.checkpoint.placed_archive import looks_at_no_data
 from torchbucket.store import Store, open_store
 
-WAYS = ("as it comes", "in place afterwards", "in pieces", "by an unknown torch")
+WAYS = ("in place", "in pieces", "by an unknown torch")
 FORMATS: dict[str, dict[str, Any]] = {
     "zip": {},
     "zip, protocol 4": {"pickle_protocol": 4},
@@ -34,9 +33,7 @@ def store() -> Store:
 @pytest.fixture(params=WAYS)
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     loading = "torchbucket.checkpoint.loading"
-    if request.param == "in place afterwards":
-        monkeypatch.setattr(f"{loading}.looks_at_no_data", lambda _file: False)
-    elif request.param == "in pieces":
+    if request.param == "in pieces":
         monkeypatch.setattr(f"{loading}.storage_records", lambda _file: None)
     elif request.param == "by an unknown torch":
         original = torch.serialization._load
@@ -94,16 +91,6 @@ def test_a_file_of_the_other_byte_order(store: Store, monkeypatch: pytest.Monkey
     found = load_from(store, "k")
     assert_same(found, torch.load(io.BytesIO(saved)))
     assert found[0][1] == 1 << 56
-
-
-def test_only_what_is_blind_is_unpickled_before_its_bytes_are_there() -> None:
-    blind = {"a training state", "tied weights", "views", "numbers", "no dimension, no element", "parameters"}
-    blind |= {"a gradient wanted", "conjugate and negative", "without content", "storages", "no tensor", "many"}
-    for name, make in {**OBJECTS, **TRUSTED}.items():
-        assert looks_at_no_data(io.BytesIO(torch_bytes(make()))) == (name in blind), name
-    assert not looks_at_no_data(io.BytesIO(torch_bytes([1], pickle_protocol=4)))
-    with torch.device("cpu"):  # A mode sees each tensor that is made.
-        assert not looks_at_no_data(io.BytesIO(torch_bytes([torch.ones(2)])))
 
 
 def test_tensors_without_content_cost_no_read_of_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
