@@ -114,6 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     directory: Path = options.directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     if options.held:
+        # It ends with the last process that holds the mount, and not before: who asks it to waits for that.
+        signal.signal(signal.SIGTERM, lambda *_: None)
         if os.fork():
             os._exit(0)  # the child is nobody's child, so that whoever ends all of a job's processes does not end it
         return _held(target, directory)

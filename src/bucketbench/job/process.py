@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ _PROGRESS_S: Final = 1.0  # the measured process leaves word no more often
 _DUMP_S: Final = 0.2  # what a process that is stuck gets to write where it is; it takes a millisecond
 _DUMPED_PROCESSES: Final = 10  # the workers of a job do the same work, so that more would tell nothing new
 _REAP_S: Final = 10.0  # a killed process is gone in milliseconds, unless the kernel holds it in an I/O call
+_ORPHAN_S: Final = 20.0  # what an orphan gets to tidy up; removing composed objects is the longest, 15 s at most
+_POLL_S: Final = 0.02
+_JOB_VARIABLE: Final = "BUCKETBENCH_JOB"  # of every process that a job has started, and of no other
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,8 +72,9 @@ def run_measured_process(
 ) -> ProcessEnd:
     """Run the job in ``directory`` and wait for its end.
 
-    The process leads a session of its own, and whatever of that session, or of the process's descendants, is left when
-    this function returns or raises is killed. Its output goes to the end of ``benchmark.log``.
+    The process leads a session of its own, and whatever of that session, or of the process's descendants, is left at
+    its end is killed. So is what it has started otherwise: torchrun's ranks lead sessions of their own, and their
+    workers are nobody's children once the rank is gone. Its output goes to the end of ``benchmark.log``.
 
     Args:
         directory: with ``job.json``.
@@ -83,13 +88,14 @@ def run_measured_process(
         KeyboardInterrupt: as it arrives; the process is gone then.
     """
     started_s = time.monotonic()
+    job_id = uuid.uuid4().hex
     with (directory / LOG_FILE).open("ab") as log:
         process = subprocess.Popen(
             [*_launch(python, ranks), "--end-with-parent", str(directory)],
             stdin=subprocess.PIPE,  # held open, never written to: its end tells the process that we are gone
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=dict(environment),
+            env={**environment, _JOB_VARIABLE: job_id},
             start_new_session=True,
         )
     timed_out = False
@@ -106,8 +112,10 @@ def run_measured_process(
     finally:
         _end(process)
         if process.stdin is not None:
-            process.stdin.close()
-    return ProcessEnd(returncode=process.returncode, timed_out=timed_out, wall_s=time.monotonic() - started_s)
+            process.stdin.close()  # before the orphans are waited for: some end by it
+        wall_s = time.monotonic() - started_s
+        _end_orphans(job_id)
+    return ProcessEnd(returncode=process.returncode, timed_out=timed_out, wall_s=wall_s)
 
 
 def _launch(python: Path, ranks: int) -> list[str]:
@@ -153,3 +161,33 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             descendant.kill()
     process.wait(timeout=_REAP_S)
+
+
+def _end_orphans(job_id: str) -> None:
+    """End whatever else the job has started, and wait for it.
+
+    Orphans are asked first, since one may have to unmount a directory or to remove temporary objects. Their children
+    are not, unless they outlive them: rclone, say, is ended by the process that unmounts.
+    """
+    kill_s = time.monotonic() + _ORPHAN_S
+    asked: set[psutil.Process] = set()
+    while (found := _processes_of(job_id)) and time.monotonic() < kill_s + _REAP_S:
+        pids = {process.pid for process in found}
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                if time.monotonic() > kill_s:
+                    process.kill()
+                elif process not in asked and process.ppid() not in pids:
+                    asked.add(process)
+                    process.terminate()
+        time.sleep(_POLL_S)
+
+
+def _processes_of(job_id: str) -> list[psutil.Process]:
+    """The processes with the job's environment, wherever they hang; a process that has ended has none any more."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(_JOB_VARIABLE) == job_id:
+                found.append(process)
+    return found

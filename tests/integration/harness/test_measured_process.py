@@ -1,0 +1,109 @@
+"""What a measured process has started is gone when it is over, whoever its parent is and whatever session it is in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from bucketbench.job import process as process_module
+from bucketbench.job.description import PROGRESS_FILE
+from bucketbench.job.process import run_measured_process
+
+pytestmark = pytest.mark.timeout(120)
+
+# It takes the interpreter's place, and so that of torchrun. What it starts is an orphan in a session of its own, as the
+# workers of a rank are once the rank has ended, and a child of that in one more session.
+PROGRAM = """#!{python}
+import os, signal, sys, time
+from pathlib import Path
+
+directory = Path(sys.argv[-1])
+ready, tell = os.pipe()
+
+def stay(name, handler):
+    signal.signal(signal.SIGTERM, handler)
+    (directory / name).write_text(str(os.getpid()))
+    os.write(tell, b".")
+    while True:
+        signal.pause()
+
+def note(number, frame):
+    (directory / "child-asked").touch()
+
+def tidy(number, frame):
+    time.sleep(0.1)  # as unmounting takes a while
+    os.kill(child, signal.SIGKILL)
+    (directory / "tidied").touch()
+    os._exit(0)
+
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        stay("child", note)
+    stay("orphan", {asked})
+for _ in range(2):
+    os.read(ready, 1)
+{end}
+"""
+
+
+def run(directory: Path, *, end: str, asked: str) -> None:
+    program = directory / "python"
+    program.write_text(PROGRAM.format(python=sys.executable, end=end, asked=asked))
+    program.chmod(0o755)
+
+    def interrupt(word: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    run_measured_process(
+        directory, ranks=2, python=program, environment={"LANG": "C"}, time_limit_s=100, on_progress=interrupt
+    )
+
+
+def running(directory: Path) -> list[psutil.Process]:
+    """Which of the two processes that were started have not ended."""
+    found = []
+    for name in ("orphan", "child"):
+        with suppress(psutil.Error):
+            process = psutil.Process(int((directory / name).read_text()))
+            if process.environ():  # a process that has ended has none
+                found.append(process)
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    for process in running(tmp_path):
+        process.kill()
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_orphans_of_a_job_that_has_ended_are_asked_to_end(place: Path, status: int) -> None:
+    run(place, end=f"os._exit({status})", asked="tidy")
+    assert running(place) == []
+    assert (place / "tidied").exists()
+    assert not (place / "child-asked").exists(), "its parent ends it"
+
+
+def test_orphans_of_an_interrupted_job_are_asked_to_end(place: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(place, end=f"(directory / {PROGRESS_FILE!r}).write_text('{{}}')\nsignal.pause()", asked="tidy")
+    assert running(place) == []
+    assert (place / "tidied").exists()
+
+
+def test_an_orphan_that_does_not_end_is_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "_ORPHAN_S", 0.1)
+    run(place, end="os._exit(1)", asked="signal.SIG_IGN")
+    assert running(place) == []
