@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from bucketbench.checkpointing.job import CheckpointingJob
@@ -42,13 +41,11 @@ def measure_client(
         Exception: whatever the client raises.
     """
     job = CheckpointingJob.from_json(fields)
-    parent = Path(job.local_parent)
-    parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="checkpoints-", dir=parent) as directory:
-        target = replace(job.target, local_directory=directory)
-        return measure_checkpoints(
-            job, recorder, open_checkpoints=lambda: open_checkpoints(_built(job), target), details=details
-        )
+    Path(job.local_directory).mkdir(parents=True)
+    target = replace(job.target, local_directory=job.local_directory)
+    return measure_checkpoints(
+        job, recorder, open_checkpoints=lambda: open_checkpoints(_built(job), target), details=details
+    )
 
 
 def _built(job: CheckpointingJob) -> Any:

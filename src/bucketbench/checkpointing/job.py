@@ -24,7 +24,7 @@ class CheckpointingJob(Job):
         clear_kernel_cache: whether the kernel's cache of files is dropped before each load.
         multipart: whether the client may send a checkpoint in parts.
         warmup: whether one more checkpoint is saved and loaded first, without being measured.
-        local_parent: directory in which a client finds one of its own for local files.
+        local_directory: where a client may have local files; nobody else's, made and removed for this job.
     """
 
     state: StateSpec
@@ -33,7 +33,12 @@ class CheckpointingJob(Job):
     clear_kernel_cache: bool
     multipart: bool
     warmup: bool
-    local_parent: str
+    local_directory: str
+
+    @property
+    def own_directories(self) -> tuple[str, ...]:
+        """The one for local files."""
+        return (self.local_directory,)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 from bucketbench.checkpointing.job import CheckpointingJob
@@ -42,5 +43,5 @@ class CheckpointingPreparation:
             clear_kernel_cache=config["clear_kernel_cache"],
             multipart=not config["disable_multipart"],
             warmup=config["warmup"],
-            local_parent=str(settings.cache_directory),
+            local_directory=str(settings.cache_directory / f"checkpoints-{uuid.uuid4().hex}"),
         )

@@ -84,6 +84,11 @@ class Job:
         """Import names of the packages whose versions go into the results."""
         return self.client.requires
 
+    @property
+    def own_directories(self) -> tuple[str, ...]:
+        """Directories that the measured process makes. They are removed when it is over, however it ended."""
+        return ()
+
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The job with the given fields, nested values as plain mappings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -147,14 +148,20 @@ class _Job:
                 counted = self._scenario.table.counted
                 say(f"{title}: {word['stage']}, {word['done']:,} of {word['total']:,} {counted}")
 
-        end = run_measured_process(
-            self._directory,
-            ranks=settings.config["ranks"],
-            python=made_interpreter(settings.config["client"]["environment"], client=settings.client.name, say=say),
-            environment=measured_environment(os.environ, testbed=settings.uses_testbed),
-            time_limit_s=settings.config["time_limit_s"],
-            on_progress=show,
-        )
+        try:
+            end = run_measured_process(
+                self._directory,
+                ranks=settings.config["ranks"],
+                python=made_interpreter(settings.config["client"]["environment"], client=settings.client.name, say=say),
+                environment=measured_environment(os.environ, testbed=settings.uses_testbed),
+                time_limit_s=settings.config["time_limit_s"],
+                on_progress=show,
+            )
+        finally:
+            # Here and not in the measured process, which may have been killed.
+            for own in map(Path, job.own_directories):
+                if own.exists():
+                    shutil.rmtree(own)
         return end.reason
 
 

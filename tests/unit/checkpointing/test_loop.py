@@ -94,7 +94,7 @@ def measured(directory: Path, client: Kept, **fields: Any) -> tuple[Measurement,
     job = CheckpointingJob(**{
         "client": Component(name="a", target="b.C"), "target": Target(scheme="s3", bucket="b", prefix="p/"),
         "min_measured_s": 1e-9, "admin_url": None, "steps": 2, "save_only_latest": False, "clear_kernel_cache": False,
-        "multipart": True, "warmup": True, "local_parent": str(directory),
+        "multipart": True, "warmup": True, "local_directory": str(directory / "local"),
         "state": StateSpec(model="tensors", layers=None, tensors=TENSORS, size_bytes=1200, seed=0), **fields,
     })  # fmt: skip
     with Recorder(directory) as recorder:

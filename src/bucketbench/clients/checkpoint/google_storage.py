@@ -80,6 +80,7 @@ class _Transferred:
         self._client = client
         self._bucket = client.bucket(target.bucket)
         self._prefix = target.prefix
+        self._local_directory = target.local_directory
         self._options = options
         self._multipart = multipart
 
@@ -87,7 +88,7 @@ class _Transferred:
         from google.cloud.storage import transfer_manager
 
         blob = self._bucket.blob(self._prefix + key)
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(dir=self._local_directory) as directory:
             path = str(Path(directory) / "checkpoint")
             torch.save(state, path)
             if self._multipart:
@@ -99,7 +100,7 @@ class _Transferred:
         from google.cloud.storage import transfer_manager
 
         blob = self._bucket.blob(self._prefix + key)
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(dir=self._local_directory) as directory:
             path = str(Path(directory) / "checkpoint")
             transfer_manager.download_chunks_concurrently(blob, path, **self._options)
             return torch.load(path, weights_only=True)
