@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 import torch
 
 from torchbucket.errors import CheckpointError
+from torchbucket.store.fresh_memory import FRESH_BYTES, fresh_memory
 
 __all__ = [
     "MapLocation",
@@ -60,6 +61,9 @@ class PlacedArchive(torch._C.PyTorchFileReader):
 
 def new_storage(size_bytes: int) -> tuple[torch.Tensor, memoryview]:
     """New memory of a CPU tensor, of dtype uint8 and any content, and a writable view that keeps it alive."""
+    if size_bytes >= FRESH_BYTES:
+        fresh = fresh_memory(size_bytes)
+        return torch.frombuffer(fresh, dtype=torch.uint8), memoryview(fresh)
     # A storage by itself, since `torch.empty` fills its memory where deterministic algorithms are asked for.
     storage = _torch.UntypedStorage(size_bytes, device="cpu")
     tensor: torch.Tensor = _torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)

@@ -12,6 +12,7 @@ import torch
 from torchbucket.errors import CheckpointError, ConfigError
 from torchbucket.safetensors.dtypes import DTYPES, ElementType
 from torchbucket.safetensors.header import TensorPlace, is_unicode, quoted
+from torchbucket.store.fresh_memory import FRESH_BYTES, fresh_memory
 
 __all__ = [
     "checked_tensors",
@@ -71,12 +72,14 @@ def element_type(tensor: torch.Tensor) -> ElementType:
 
 def empty_tensor(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """A tensor of its own memory on the CPU, to be filled."""
-    if not torch.are_deterministic_algorithms_enabled():
+    size_bytes = math.prod(shape) * dtype.itemsize
+    if size_bytes < FRESH_BYTES and not torch.are_deterministic_algorithms_enabled():
         return torch.empty(shape, dtype=dtype, device="cpu")  # whatever the default device is
-    # A storage by itself, since `torch.empty` fills its memory then, at the cost of half a read.
-    storage = torch.UntypedStorage(  # type: ignore[no-untyped-call]
-        math.prod(shape) * dtype.itemsize, device="cpu"
-    )
+    # A storage by itself, since `torch.empty` fills its memory where deterministic algorithms are asked for.
+    if size_bytes < FRESH_BYTES:
+        storage = torch.UntypedStorage(size_bytes, device="cpu")  # type: ignore[no-untyped-call]
+    else:
+        storage = torch.frombuffer(fresh_memory(size_bytes), dtype=torch.uint8).untyped_storage()
     strides = [1] * len(shape)
     for dimension in range(len(shape) - 1, 0, -1):
         strides[dimension - 1] = strides[dimension] * max(1, shape[dimension])

@@ -1,0 +1,78 @@
+"""Memory for reads: in huge pages where the system has them, and each piece freed by itself."""
+
+from __future__ import annotations
+
+import mmap
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from torchbucket import load, save
+from torchbucket.safetensors import load_file, save_file
+from torchbucket.store.fresh_memory import FRESH_BYTES, fresh_memory
+
+has_huge_pages = pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="only a Linux with huge pages tells of them"
+)
+
+
+def flags_of(address: int) -> set[str]:
+    """What Linux says of the memory at an address: ``hg`` where huge pages were asked for."""
+    is_there = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        place = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+        if place:
+            is_there = int(place[1], 16) <= address < int(place[2], 16)
+        elif is_there and line.startswith("VmFlags:"):
+            return set(line.split()[1:])
+    raise AssertionError(f"no memory at {address:#x}")
+
+
+def test_it_is_full_of_zeros_and_can_be_written():
+    memory = fresh_memory(3 * mmap.PAGESIZE + 1)
+    assert bytes(memory) == bytes(3 * mmap.PAGESIZE + 1)
+    memory[1:3] = b"ab"
+    assert memory[:4] == b"\0ab\0"
+
+
+@has_huge_pages
+@pytest.mark.parametrize("count", [1, 5])
+def test_what_is_loaded_lies_in_huge_pages(count):
+    state = {f"{number}": torch.full((FRESH_BYTES,), number, dtype=torch.uint8) for number in range(count)}
+    save(state, "memory://fresh/a.pt")
+    save_file(state, "memory://fresh/a.safetensors")
+    for loaded in (load("memory://fresh/a.pt"), load_file("memory://fresh/a.safetensors")):
+        for name, tensor in loaded.items():
+            assert torch.equal(tensor, state[name])
+            assert "hg" in flags_of(tensor.data_ptr())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory in use is told by Linux")
+def test_each_piece_goes_back_to_the_system_by_itself():
+    """Dropping the optimizer's state of a checkpoint makes room, though it shares huge pages with the model's."""
+
+    def used_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+    before = used_bytes()
+    pieces = [torch.frombuffer(fresh_memory(1 << 20), dtype=torch.uint8) for _ in range(32)]
+    for piece in pieces:
+        piece.numpy()[:] = 1
+    all_bytes = used_bytes() - before
+    del piece, pieces[::2]
+    assert all_bytes > 30 << 20
+    assert used_bytes() - before < all_bytes - (14 << 20)
+    assert all(np.all(piece.numpy() == 1) for piece in pieces)
+
+
+def test_a_kernel_without_huge_pages_gives_plain_memory(monkeypatch):
+    class WithoutHugePages(mmap.mmap):
+        def madvise(self, *_):
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr("torchbucket.store.fresh_memory.mmap.mmap", WithoutHugePages)
+    assert bytes(fresh_memory(10)) == bytes(10)
