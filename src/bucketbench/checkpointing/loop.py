@@ -13,6 +13,7 @@ in between, since a save may be over before the next sample.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -101,6 +102,8 @@ class _Steps:
         self._state = state
         self._state_bytes = state_bytes(state)
         self._bare_bytes = bare_bytes
+        # Its own, so that what another job has left under a key does not pass for what this one has saved.
+        self._mark = int.from_bytes(os.urandom(2)) / (1 << 16)
         self.comparison = StateComparison()
         self.server: ServerCounts | None = None
 
@@ -108,7 +111,7 @@ class _Steps:
         """Save, load and compare once, record it, and return how many seconds the save and the load took."""
         job, checkpoints = self._job, self._checkpoints
         key = _LATEST if job.save_only_latest else f"bucketbench-step-{max(step, 0)}.pt"
-        mark_state(self._state, step)
+        mark_state(self._state, step + self._mark)
         self._tell("saving", step)
         saved = self._timed(lambda timed: self._save(key, timed))
         if job.clear_kernel_cache:

@@ -19,6 +19,7 @@ MODEL_NAMES = ("transformer", *PUBLISHED_MODELS, "tensors")
 """The models by name; ``tensors`` are equal ones, of a number and a size."""
 
 _ITEM_BYTES = 4  # float32, as the models are published
+_MARKED_BYTES = 64 * 1024  # at least one number in each so many is changed; clients read no smaller ranges
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,11 +115,10 @@ def _random(shape: Shape, generator: torch.Generator) -> torch.Tensor:
     return torch.empty(shape, dtype=torch.float32).uniform_(-1, 1, generator=generator)
 
 
-def mark_state(state: dict[str, torch.Tensor], step: int) -> None:
-    """Change every tensor a little, so that no checkpoint passes for that of another step."""
+def mark_state(state: dict[str, torch.Tensor], mark: float) -> None:
+    """Change every tensor a little, all over, so that no range of a checkpoint passes for that of another mark."""
     for tensor in state.values():
-        if tensor.numel():
-            tensor.view(-1)[0] = step
+        tensor.view(-1)[:: _MARKED_BYTES // _ITEM_BYTES] = mark
 
 
 def state_bytes(state: dict[str, torch.Tensor]) -> int:

@@ -152,3 +152,26 @@ def test_a_save_that_fails_ends_the_job(tmp_path: Path, client: Callable[[], Kep
     with pytest.raises(OSError, match=words):
         measured(tmp_path, client())
     assert "save" not in [json.loads(line)["kind"] for line in (tmp_path / OPERATIONS_FILE).read_text().splitlines()]
+
+
+class StaleOfAnotherJob(Kept):
+    """Saves nothing where another job has left a checkpoint under the same key."""
+
+    def __init__(self, left: dict[str, dict[str, torch.Tensor]]) -> None:
+        super().__init__()
+        self.kept = left
+
+    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
+        if key not in self.kept:
+            super().save(state, key)
+
+
+def test_what_another_job_has_left_is_wrong(tmp_path: Path) -> None:
+    class Leaves(Kept):
+        def remove(self, key: str) -> None:
+            pass
+
+    other = Leaves()
+    measured(tmp_path, other, warmup=False, steps=1)
+    found, _ = measured(tmp_path, StaleOfAnotherJob(other.kept), warmup=False, steps=1)
+    assert found.verification.mismatched == TENSORS
