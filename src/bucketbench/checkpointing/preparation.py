@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from bucketbench.checkpointing.job import CheckpointingJob
 from bucketbench.checkpointing.settings import CheckpointingSettings
 from bucketbench.scenarios.scenario import Places
 
 __all__ = ["CheckpointingPreparation"]
+
+_KEYS: Final = f"bucketbench-{uuid.uuid4().hex}/"
+"""Begins the keys of all jobs that this process runs, one after another.
+
+Jobs of other processes may run at once and have the same bucket and prefix: they must neither read nor remove what this
+one saves. What a job that was killed has left is replaced by the next one.
+"""
 
 
 class CheckpointingPreparation:
@@ -30,11 +39,11 @@ class CheckpointingPreparation:
 
     def job(self, settings: CheckpointingSettings) -> CheckpointingJob:
         """The job."""
-        testbed = self._places.testbed(settings)
+        testbed, target = self._places.testbed(settings), self._places.target(settings)
         config = settings.config
         return CheckpointingJob(
             client=settings.client,
-            target=self._places.target(settings),
+            target=replace(target, prefix=target.prefix + _KEYS),
             min_measured_s=config["min_measured_s"],
             admin_url=None if testbed is None else testbed.admin,
             state=settings.state,
