@@ -50,12 +50,12 @@ def measure_client(
 
 def _built(job: CheckpointingJob) -> Any:
     """The client, told to send no parts where the job asks for that."""
-    options = job.client.options if job.multipart else {**job.client.options, "multipart": False}
+    if job.multipart:
+        return build(job.client)
     try:
-        return build(replace(job.client, options=options))
+        return build(replace(job.client, options={**job.client.options, "multipart": False}))
     except ConfigurationError as error:
-        if job.multipart:
-            raise
+        build(job.client)  # raises what is wrong with it in any case
         raise ConfigurationError(
             f"disable_multipart=true asks for a client with the option multipart: {error}"
         ) from error
