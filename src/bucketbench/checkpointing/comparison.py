@@ -56,12 +56,19 @@ class StateComparison:
                 self._mismatched += 1
                 self._note(f"{name} of {key} {difference}")
                 wrong += 1
-        for name in loaded.keys() - saved.keys():
+        for name in [name for name in loaded if name not in saved]:
             self._checked += 1
             self._mismatched += 1
             self._note(f"{name} of {key} was loaded and never saved")
             wrong += 1
         return wrong
+
+    def add(self, other: StateComparison) -> None:
+        """Count what another one has compared as well."""
+        self._checked += other._checked
+        self._mismatched += other._mismatched
+        self._missing += other._missing
+        self._notes = [*self._notes, *other._notes][:NOTES_KEPT]
 
     def counts(self) -> TensorCounts:
         """The counts so far."""

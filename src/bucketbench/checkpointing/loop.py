@@ -13,6 +13,7 @@ in between, since a save may be over before the next sample.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -112,15 +113,22 @@ class _Steps:
         job, checkpoints = self._job, self._checkpoints
         key = _LATEST if job.save_only_latest else f"bucketbench-step-{max(step, 0)}.pt"
         mark_state(self._state, step + self._mark)
-        self._tell("saving", step)
-        saved = self._timed(lambda timed: self._save(key, timed))
-        if job.clear_kernel_cache:
-            clear_kernel_cache()
-        self._tell("loading", step)
-        loaded = self._timed(lambda timed: setattr(timed, "value", checkpoints.load(key)))
-        comparison = StateComparison() if step == WARMUP else self.comparison
-        wrong = comparison.compare(self._state, loaded.value, key=key)
+        try:
+            self._tell("saving", step)
+            saved = self._timed(lambda timed: self._save(key, timed))
+            if job.clear_kernel_cache:
+                clear_kernel_cache()
+            self._tell("loading", step)
+            loaded = self._timed(lambda timed: setattr(timed, "value", checkpoints.load(key)))
+            compared = StateComparison()
+            wrong = compared.compare(self._state, loaded.value, key=key)
+        except Exception:
+            with contextlib.suppress(Exception):  # it may not be there, and what went wrong first is what is told
+                checkpoints.remove(key)
+            raise
         loaded.value = None
+        if wrong or step != WARMUP:
+            self.comparison.add(compared)
         if not job.save_only_latest:
             checkpoints.remove(key)
         for kind, timed in ((OperationKind.SAVE, saved), (OperationKind.LOAD, loaded)):

@@ -73,7 +73,7 @@ def test_clients_are_compared_at_saving_and_at_loading_and_one_that_loads_a_bit_
     assert "others:" not in said
     jobs = place.jobs()
     wrong = jobs.pop("OneBit")
-    assert "2 arrived with wrong content; first: tensor.00002 of bucketbench-step-0.pt has other" in wrong["reason"]
+    assert "3 arrived with wrong content; first: tensor.00002 of bucketbench-step-0.pt has other" in wrong["reason"]
     assert wrong["figures"]["save_mibs"]["value"] is None
     for job in jobs.values():
         found = values(job)

@@ -52,6 +52,23 @@ class Stale(Kept):
             super().save(state, key)
 
 
+class WrongAtFirst(Kept):
+    """Loads a tensor wrong, the first time."""
+
+    def load(self, key: str) -> Any:
+        loaded = super().load(key)
+        if len(self.keys) == 1:
+            loaded["tensor.00001"].zero_()
+        return loaded
+
+
+class CannotLoad(Kept):
+    """Cannot load."""
+
+    def load(self, key: str) -> Any:
+        raise OSError("the bucket is write-only")
+
+
 class Same(Kept):
     """Gives back the tensors that it was given."""
 
@@ -145,6 +162,20 @@ def test_what_was_not_saved_or_not_loaded_is_wrong(tmp_path: Path, client: Calla
     for one in operations:
         if one.phase is Phase.MEASURE:
             assert (one.samples, one.content_bytes) == (0, 0)
+
+
+def test_a_wrong_warm_up_is_wrong(tmp_path: Path) -> None:
+    found, _ = measured(tmp_path, WrongAtFirst())
+    assert (found.verification.checked, found.verification.mismatched) == (3 * TENSORS, 1)
+
+
+@pytest.mark.parametrize("is_latest", [True, False])
+def test_a_checkpoint_that_cannot_be_loaded_is_removed(tmp_path: Path, is_latest: bool) -> None:
+    client = CannotLoad()
+    with pytest.raises(OSError, match="write-only"):
+        measured(tmp_path, client, save_only_latest=is_latest)
+    assert len(client.keys) == 1
+    assert client.kept == {}
 
 
 @pytest.mark.parametrize(("client", "words"), [(Refused, "is closed"), (RefusedLater, "was closed meanwhile")])
