@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from hydra._internal.hydra import Hydra
+
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.sweep.entry import run_scenario
@@ -65,5 +67,6 @@ def _swept(scenario: str, arguments: Sequence[str], note: Callable[[Sweep, Seque
         note(sweep, overrides)
         raise SystemExit(0)  # nothing is launched, and no result is written
 
-    with mock.patch.object(Sweep, "run", run):
+    # Hydra composes once more to be told of `hydra.mode`, which no command line here gives.
+    with mock.patch.object(Sweep, "run", run), mock.patch.object(Hydra, "get_mode", return_value=None):
         assert run_scenario(scenario, arguments) == 0
