@@ -37,7 +37,7 @@ def finished(place: Workplace) -> Finished:
         AWS_PROFILE="no-such-profile",
     )
     return place.run(
-        "repeat=0", "time_limit_s=40", f"client={','.join(CLIENTS)}", "dataloader.persistent_workers=false",
+        "repeat=0", "time_limit_s=25", f"client={','.join(CLIENTS)}", "dataloader.persistent_workers=false",
         environment=environment,
     )  # fmt: skip
 
