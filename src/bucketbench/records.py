@@ -24,6 +24,7 @@ class OperationKind(StrEnum):
     STEP = "step"  # the training loop's own work on one batch
     EPOCH = "epoch"  # one pass over the data, from asking for the first batch to having used the last
     STAGE = "stage"  # as long as saving a checkpoint kept the training from going on
+    COPY = "copy"  # copying what is saved once, from memory to memory, which is the least that STAGE can take
     SAVE = "save"  # saving a checkpoint, until it was durable
     LOAD = "load"  # loading a checkpoint, until the last tensor was there
 

@@ -18,6 +18,7 @@ _FIGURES: Final = {
     "load_mibs": FigureKind("MiB/s", Better.HIGHER, contest="load throughput"),
     "save_s": FigureKind("s", Better.LOWER),
     "blocked_s": FigureKind("s", Better.LOWER),
+    "copy_s": FigureKind("s", Better.LOWER),
     "load_s": FigureKind("s", Better.LOWER),
     "save_cpu_s_per_gib": FigureKind("s/GiB", Better.LOWER),
     "load_cpu_s_per_gib": FigureKind("s/GiB", Better.LOWER),
@@ -50,7 +51,8 @@ def _values(
     return {
         **_of_kind("save", saves, operations, usage),
         **_of_kind("load", loads, operations, usage),
-        "blocked_s": _blocked_s(measured, saves),
+        "blocked_s": _background_s(OperationKind.STAGE, measured, saves),
+        "copy_s": _background_s(OperationKind.COPY, measured, saves),
         "checkpoints": len(right) if loads else NO_WINDOW,
         "state_mib": max(load.content_bytes for load in right) / MIB if right else _absent(loads),
         "errors": sum(load.errors for load in loads) if loads else NO_WINDOW,
@@ -93,13 +95,14 @@ def _absent(done: Sequence[Operation]) -> str:
     return _NOTHING_RIGHT if done else NO_WINDOW
 
 
-def _blocked_s(measured: Sequence[Operation], saves: Sequence[Operation]) -> float | str:
+def _background_s(kind: OperationKind, measured: Sequence[Operation], saves: Sequence[Operation]) -> float | str:
+    """The median of what is measured of saves in the background alone."""
     if not saves:
         return NO_WINDOW
-    stages = [operation for operation in measured if operation.kind is OperationKind.STAGE]
-    if not stages:
+    found = [operation.duration_s for operation in measured if operation.kind is kind]
+    if not found:
         return "the client saves in the foreground: the training is blocked until the checkpoint is durable"
-    return median([stage.duration_s for stage in stages])
+    return median(found)
 
 
 def _memory_mib(

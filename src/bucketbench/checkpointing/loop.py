@@ -4,6 +4,7 @@ What is timed:
 
 - *save*: from the call of the client until the checkpoint is durable; *stage*: until the training could go on, which is
   the same for a client that saves in the foreground and is not recorded then.
+- *copy*: a copy of the state from memory to memory, beside each *stage*, which takes no less.
 - *load*: from the call of the client until it has returned the state.
 
 Each step changes every tensor, saves, loads, compares every byte and removes the checkpoint; only the save and the load
@@ -24,7 +25,7 @@ from bucketbench.checkpointing.comparison import StateComparison
 from bucketbench.checkpointing.job import CheckpointingJob
 from bucketbench.checkpointing.kernel_cache import clear_kernel_cache
 from bucketbench.checkpointing.schema import MAX_STEPS
-from bucketbench.checkpointing.state import make_state, mark_state, state_bytes
+from bucketbench.checkpointing.state import make_state, mark_state, state_bytes, time_copy
 from bucketbench.clients.checkpoint.protocol import Checkpoints, SavesInBackground
 from bucketbench.records import OperationKind
 from bucketbench.scenarios.recording import WARMUP, Measurement, Recorder, operation
@@ -176,6 +177,7 @@ class _Steps:
         ]
         if timed.staged_s is not None:
             measured.append(operation(OperationKind.STAGE, step, timed.started_s, timed.staged_s))
+            measured.append(operation(OperationKind.COPY, step, *time_copy(self._state)))
         self._recorder.add(measured)
         if step != WARMUP and timed.server is not None:
             self.server = timed.server if self.server is None else _sum(self.server, timed.server)

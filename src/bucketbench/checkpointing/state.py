@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,7 @@ from bucketbench.units import format_bytes, parse_count, parse_size
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MODEL_NAMES", "StateSpec", "make_state", "mark_state", "state_bytes"]
+__all__ = ["MODEL_NAMES", "StateSpec", "make_state", "mark_state", "state_bytes", "time_copy"]
 
 MODEL_NAMES = ("transformer", *PUBLISHED_MODELS, "tensors")
 """The models by name; ``tensors`` are equal ones, of a number and a size."""
@@ -119,6 +120,16 @@ def mark_state(state: dict[str, torch.Tensor], mark: float) -> None:
     """Change every tensor a little, all over, so that no range of a checkpoint passes for that of another mark."""
     for tensor in state.values():
         tensor.view(-1)[:: _MARKED_BYTES // _ITEM_BYTES] = mark
+
+
+def time_copy(state: dict[str, torch.Tensor]) -> tuple[float, float]:
+    """Copy every tensor once into memory that was written before; return when that began and ended, in seconds."""
+    tensors = list({tensor.data_ptr(): tensor for tensor in state.values()}.values())
+    copies = [tensor.clone() for tensor in tensors]
+    started_s = time.monotonic()
+    for copy, tensor in zip(copies, tensors, strict=True):
+        copy.copy_(tensor)
+    return started_s, time.monotonic()
 
 
 def state_bytes(state: dict[str, torch.Tensor]) -> int:

@@ -71,9 +71,12 @@ def test_cpu_requests_and_memory_are_told_apart() -> None:
 
 
 def test_only_a_save_in_the_background_has_blocked() -> None:
-    assert values(*OPERATIONS)["blocked_s"] is None
+    assert values(*OPERATIONS)["blocked_s"] is values(*OPERATIONS)["copy_s"] is None
     stages = [operation(OperationKind.STAGE, step, 30.0, 30.0 + s) for step, s in ((-1, 9.0), (0, 0.1), (1, 0.3))]
-    assert values(*OPERATIONS, *stages)["blocked_s"] == pytest.approx(0.2)
+    copies = [operation(OperationKind.COPY, step, 40.0, 40.0 + s) for step, s in ((-1, 9.0), (0, 0.2), (1, 0.4))]
+    found = values(*OPERATIONS, *stages, *copies)
+    assert found["blocked_s"] == pytest.approx(0.2)
+    assert found["copy_s"] == pytest.approx(0.3)
 
 
 def test_a_checkpoint_that_came_back_wrong_has_no_speed() -> None:
