@@ -47,8 +47,8 @@ bench-testbed: environment
 
 # Resolve everything anew and keep the outcome: pip is slow at this, so it is done rarely and by hand.
 constraints:
-	rm -rf .venv-constraints && python3 -m venv .venv-constraints
+	rm -rf .venv-constraints && python3 -m venv --upgrade-deps .venv-constraints
 	.venv-constraints/bin/pip install "$$(grep '^torch==' constraints.txt)"
 	.venv-constraints/bin/pip install -e '.[dev]'
-	{ grep '^#' constraints.txt; .venv-constraints/bin/pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new
+	{ grep '^#' constraints.txt; .venv-constraints/bin/pip freeze --exclude-editable --all | grep -v '^setuptools==' | sed 's/+cpu//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf .venv-constraints
