@@ -9,16 +9,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec.config
 import pytest
 import served_trainers
 import yaml
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 from served_trainers import CONFIGURATIONS, shown
 from test_checkpoint_clients import ABSENT, BUCKET, target_of
 
+from bucketbench.checkpointing.comparison import StateComparison
 from bucketbench.job.interpreters import made_interpreter
+from bucketbench.scenarios.lightning_checkpointing.measurement import trainer_checkpoints
 from buckettestbed.launch import RunningTestbed, launch_testbed
 
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -67,6 +71,22 @@ def test_a_trainer_gets_back_what_it_saved_by_dataflux(testbed: RunningTestbed, 
     answers(
         made_interpreter("dataflux", client="dataflux", say=print), ["dataflux", "dataflux-async"], testbed, tmp_path
     )
+
+
+class LoadsNothing(TorchCheckpointIO):
+    """Gives no checkpoint where there is one."""
+
+    def load_checkpoint(self, *_: Any, **__: Any) -> Any:
+        return None
+
+
+def test_what_is_no_checkpoint_is_wrong_and_told(testbed: RunningTestbed, tmp_path: Path) -> None:
+    client: Any = SimpleNamespace(checkpoint_io=lambda _: LoadsNothing(), saves_local_files=True)
+    checkpoints = trainer_checkpoints(client, target_of(testbed, "s3", tmp_path))
+    checkpoints.save(served_trainers.state(), "last.ckpt")
+    comparison = StateComparison()
+    assert comparison.compare(served_trainers.state(), checkpoints.load("last.ckpt"), key="last.ckpt") == 5
+    assert "last.ckpt was loaded as NoneType" in str(comparison.counts().failure)
 
 
 def answers(python: Path, names: Sequence[str], testbed: RunningTestbed, local: Path) -> None:

@@ -47,8 +47,10 @@ class TrainerCheckpoints:
             self._state = state
         self._trainer.save_checkpoint(self._root + key)
 
-    def load(self, key: str) -> dict[str, Any]:
-        found = self._trainer.strategy.load_checkpoint(self._root + key, weights_only=True)
+    def load(self, key: str) -> Any:
+        found: Any = self._trainer.strategy.load_checkpoint(self._root + key, weights_only=True)
+        if not isinstance(found, Mapping) or not isinstance(found.get("state_dict"), Mapping):
+            return found  # which is compared with the state, and is wrong
         return {name.removeprefix(_MODEL): value for name, value in found["state_dict"].items()}
 
     def remove(self, key: str) -> None:
