@@ -41,6 +41,12 @@ class _Files:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
+        # Source: fsync(2): the file is on the disk, its name in the directory not yet.
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
     def load(self, key: str) -> Any:
         with (self._directory / key).open("rb") as file:
