@@ -10,9 +10,9 @@ from bucketbench.checkpointing.state import MODEL_NAMES
 from bucketbench.configuration.schema import MISSING, ScenarioConfig
 from bucketbench.configuration.values import Rule, one_of, optional, prefix, whole
 
-__all__ = ["MAX_STEPS", "RULES", "CheckpointConfig", "CheckpointingConfig"]
+__all__ = ["RULES", "CheckpointConfig", "CheckpointingConfig"]
 
-MAX_STEPS: Final = 10_000
+_MAX_STEPS: Final = 10_000
 
 # OmegaConf reads the annotations of these classes at run time and knows Optional[...] in every version of Python.
 # ruff: noqa: UP045
@@ -49,8 +49,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "checkpoint.layers": optional(whole(1, 100_000), "null or a whole number from 1 to 100000"),
     "checkpoint.seed": whole(0, 2**63 - 1),
     "steps": (
-        lambda value: value == "auto" or whole(1, MAX_STEPS)[0](value),
-        f"auto, or a whole number from 1 to {MAX_STEPS}",
+        lambda value: value == "auto" or whole(1, _MAX_STEPS)[0](value),
+        f"auto, or a whole number from 1 to {_MAX_STEPS}",
     ),
     "prefix": prefix,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from bucketbench.checkpointing import loop
 from bucketbench.checkpointing.job import CheckpointingJob
 from bucketbench.checkpointing.loop import measure_checkpoints
 from bucketbench.checkpointing.state import StateSpec
@@ -67,6 +69,16 @@ class CannotLoad(Kept):
 
     def load(self, key: str) -> Any:
         raise OSError("the bucket is write-only")
+
+
+class Looks(Kept):
+    """Notes how many objects a collection of garbage passes over."""
+
+    passed_over = 0
+
+    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
+        super().save(state, key)
+        self.passed_over = gc.get_freeze_count()
 
 
 class Same(Kept):
@@ -169,6 +181,20 @@ def test_what_was_not_saved_or_not_loaded_is_wrong(tmp_path: Path, client: Calla
 def test_a_wrong_warm_up_is_wrong(tmp_path: Path) -> None:
     found, _ = measured(tmp_path, WrongAtFirst())
     assert (found.verification.checked, found.verification.mismatched) == (3 * TENSORS, 1)
+
+
+def test_as_many_steps_as_the_time_takes_have_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_AUTO_STEPS", 3)
+    client = Kept()
+    measured(tmp_path, client, warmup=False, steps=None, min_measured_s=1e9)
+    assert len(client.keys) == 3
+
+
+def test_collections_pass_over_what_was_there_before_the_client(tmp_path: Path) -> None:
+    client, before = Looks(), gc.get_freeze_count()
+    measured(tmp_path, client)
+    assert client.passed_over > before + 10_000
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("is_latest", [True, False])
