@@ -19,7 +19,7 @@ PEERS = {
 """What each environment is for: the packages asked of pip; constraints-NAME.txt pins them and all that they need."""
 
 # What bucketbench.worker and a data set scenario import, beside torch; pillow for model=decode.
-WORKER = Step(says="what a measured process needs", arguments=("numpy", "pillow", "psutil", "xxhash"))
+WORKER = Step(says="what a measured process needs", arguments=("hydra-core", "numpy", "pillow", "psutil", "xxhash"))
 # Without its dependencies: those of the clients under comparison are what clashes.
 BUCKETBENCH = Step(says="bucketbench", arguments=("--no-deps", "--editable", "."))
 

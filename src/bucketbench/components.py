@@ -1,33 +1,25 @@
-"""Builds a client or a model from its configuration, in the measured process.
-
-It understands Hydra's way to describe objects, without Hydra: every job would pay for importing that.
-"""
+"""Builds a client or a model from its configuration, in the measured process, as Hydra builds objects."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from functools import partial
-from typing import Any, Final
+from typing import Any
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
 
 from bucketbench.errors import ConfigurationError
-from bucketbench.imports import imported
 from bucketbench.job.description import Component
 
 __all__ = ["build"]
 
-_TARGET: Final = "_target_"
-_ARGUMENTS: Final = "_args_"
-_PARTIAL: Final = "_partial_"
-
 
 def build(component: Component) -> Any:
-    """Build a component's class from its options.
+    """Build a component's class from its options by ``hydra.utils.instantiate``.
 
-    Options may be objects themselves: a mapping with ``_target_`` is what calling that gives, with the mapping's other
-    values as keyword arguments, those of ``_args_`` as positional ones, and with ``_partial_`` it is a
-    ``functools.partial`` of the call. The component's search path is put first on ``sys.path`` of this process, and of
-    the workers that it starts.
+    Options may be objects themselves, with a ``_target_`` of their own, and ``_partial_`` and ``_args_`` mean what they
+    mean to Hydra. The component's search path is put first on ``sys.path`` of this process, and of the workers that it
+    starts.
 
     Raises:
         ConfigurationError: there is no such class, or it does not take these options.
@@ -36,25 +28,15 @@ def build(component: Component) -> Any:
     for directory in reversed(component.search_path):
         if directory not in sys.path:
             sys.path.insert(0, directory)
+    target = component.target.replace(":", ".")
     try:
-        return _built({**component.options, _TARGET: component.target.replace(":", ".")})
-    except (TypeError, ImportError, AttributeError) as error:
+        return instantiate({**component.options, "_target_": target}, _convert_="all")
+    except InstantiationException as error:
+        cause = error.__cause__
+        if cause is not None and not isinstance(cause, TypeError | ImportError | AttributeError):
+            raise cause from error  # the component's own word on what is wrong
         given = ", ".join(component.options) or "none"
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(cause or error).split())
         raise ConfigurationError(
             f"{component.name}: {component.target} could not be built with the options {given}: {reason}"
         ) from error
-
-
-def _built(value: Any) -> Any:
-    """The object that a plain value describes."""
-    if isinstance(value, list):
-        return [_built(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    built = {key: _built(item) for key, item in value.items() if key not in (_TARGET, _PARTIAL)}
-    if _TARGET not in value:
-        return built
-    called = imported(value[_TARGET])
-    arguments = built.pop(_ARGUMENTS, ())
-    return partial(called, *arguments, **built) if value.get(_PARTIAL) else called(*arguments, **built)
