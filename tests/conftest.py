@@ -47,6 +47,7 @@ def pytest_collection() -> Iterator[None]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000)  # Libraries that tests import keep what they made as well.
         gc.enable()
 
 
