@@ -30,9 +30,7 @@ SERVING = [command for command in COMMANDS if "bucketbench testbed" in command]
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 # Of the test command only the collection runs, in one process: all of it would run this test again.
-INSTEAD = {
-    "./utils/run_tests.sh": "./utils/run_tests.sh --numprocesses 0 --collect-only --quiet tests/unit/repository"
-}
+INSTEAD = {"./utils/run_tests.sh": "./utils/run_tests.sh --numprocesses 0 --collect-only --quiet tests/unit/repository"}
 
 SWEEP = "./utils/run_dataset_benchmarks.sh"
 
