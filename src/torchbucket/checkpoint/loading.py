@@ -37,7 +37,7 @@ from torchbucket.files.content import check_complete
 from torchbucket.files.pieces import PiecewiseContent
 from torchbucket.files.reader import ObjectReader
 from torchbucket.public import public, public_in
-from torchbucket.store.fresh_memory import fresh_memory
+from torchbucket.store.fresh_memory import fresh_memory, populate
 from torchbucket.store.protocol import ObjectInfo, Store, Target, address_in
 from torchbucket.store.store_future import result_of
 from torchbucket.uri import Address
@@ -163,7 +163,12 @@ class _Loading:
         if is_small:
             self._refuse_unsafe_globals(ends)
         storages, targets = _new_storages(records, gaps)
-        result_of(self._store.submit_read_into(self._key, targets, size_bytes=info.size_bytes, version=info.version))
+        future = self._store.submit_read_into(self._key, targets, size_bytes=info.size_bytes, version=info.version)
+        try:
+            populate(((storage.data_ptr(), len(storage)) for storage in storages.values()), [future])
+            result_of(future)
+        finally:
+            del future  # An error keeps the frames that it passes, which must not keep it in turn.
         if not are_where_headers_say(records, gaps):
             return self._load_by_torch(self._reader(PiecewiseContent(self._store, info, targets)))
         del targets  # so that a storage goes with the tensor that was made of it

@@ -14,6 +14,7 @@ from torchbucket.safetensors.header import TensorPlace
 from torchbucket.safetensors.places import PlacedTensors, TensorFile, all_of, find_tensors, header_digest
 from torchbucket.safetensors.streaming import arriving
 from torchbucket.safetensors.tensors import empty_tensor, memory_of, torch_dtype, torch_shape
+from torchbucket.store.fresh_memory import populate
 from torchbucket.store.protocol import ObjectInfo, Store, Target
 from torchbucket.uri import Address
 
@@ -73,7 +74,12 @@ def read_tensors(found: PlacedTensors, names: Iterable[str]) -> dict[str, torch.
         key: bytearray(file.header.stop if len(places) == len(file.header.tensors) else 0)
         for key, (file, places) in wanted.items()
     }
-    all_of([_submit(found.store, file, places, tensors, headers[file.key]) for file, places in wanted.values()])
+    reads = [_submit(found.store, file, places, tensors, headers[file.key]) for file, places in wanted.values()]
+    try:
+        populate(((tensor.data_ptr(), tensor.nbytes) for tensor in tensors.values()), reads)
+        all_of(reads)
+    finally:
+        del reads  # An error keeps the frames that it passes, which must not keep it in turn.
     for file, _ in wanted.values():
         if headers[file.key] and header_digest(headers[file.key]) != file.digest:
             raise ChecksumError(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import re
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,12 @@ import torch
 
 from torchbucket import load, save
 from torchbucket.safetensors import load_file, save_file
-from torchbucket.store.fresh_memory import FRESH_BYTES, fresh_memory
+from torchbucket.store.fresh_memory import FRESH_BYTES, fresh_memory, populate
 
 has_huge_pages = pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="only a Linux with huge pages tells of them"
 )
+tells_memory = pytest.mark.skipif(sys.platform != "linux", reason="the memory in use is told by Linux")
 
 
 def flags_of(address: int) -> set[str]:
@@ -51,13 +54,52 @@ def test_what_is_loaded_lies_in_huge_pages(count):
             assert "hg" in flags_of(tensor.data_ptr())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the memory in use is told by Linux")
+def used_bytes() -> int:
+    gc.collect()  # so that what others have left is not freed between two calls
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+
+class AnsweringFuture(Future[None]):
+    """It is done when asked for the sixth time."""
+
+    asked = 0
+
+    def done(self) -> bool:
+        self.asked += 1
+        return self.asked > 5
+
+
+def test_who_is_interrupted_while_it_is_populated_gives_the_reads_up(monkeypatch):
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("torchbucket.store.fresh_memory._madvise", interrupted)
+    reads = [Future[None](), Future[None]()]
+    with pytest.raises(KeyboardInterrupt):
+        populate([(0, FRESH_BYTES)], reads)
+    assert all(read.cancelled() for read in reads)
+
+
+@tells_memory
+def test_it_is_populated_as_long_as_it_is_wanted():
+    pieces = [torch.frombuffer(fresh_memory(16 << 20), dtype=torch.uint8) for _ in range(2)]
+    pieces[0][7] = 1
+    places = [(piece.data_ptr(), len(piece)) for piece in pieces]
+    before = used_bytes()
+    ended, under_way = Future[None](), [AnsweringFuture()]
+    ended.set_result(None)
+    populate(places, [ended])
+    assert used_bytes() - before < 8 << 20
+    populate(places, under_way)
+    if used_bytes() == before:
+        pytest.skip("a kernel older than 5.14")
+    assert 16 << 20 < used_bytes() - before < 28 << 20, "the first piece, and 4 MiB of the second"
+    assert int(pieces[0].sum()) == 1
+
+
+@tells_memory
 def test_each_piece_goes_back_to_the_system_by_itself():
     """Dropping the optimizer's state of a checkpoint makes room, though it shares huge pages with the model's."""
-
-    def used_bytes() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
-
     before = used_bytes()
     pieces = [torch.frombuffer(fresh_memory(1 << 20), dtype=torch.uint8) for _ in range(32)]
     for piece in pieces:
