@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 
-import numpy as np
+from torchbucket.store.owned_memory import view_of
 
 __all__ = ["writable_bytes"]
 
@@ -23,19 +23,6 @@ _new_bytes.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t]
 _address_of = ctypes.pythonapi.PyBytes_AsString
 _address_of.restype = ctypes.c_void_p
 _address_of.argtypes = [ctypes.py_object]
-
-
-class _Memory:
-    """A bytes object's memory, as numpy asks for it; every array and view of it keeps the object alive."""
-
-    def __init__(self, data: bytes, address: int) -> None:
-        self._data = data
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": "|u1",
-            "shape": (len(data),),
-            "data": (address, False),
-        }
 
 
 def writable_bytes(length: int) -> tuple[bytes, memoryview]:
@@ -50,5 +37,4 @@ def writable_bytes(length: int) -> tuple[bytes, memoryview]:
     if length < 2:
         raise ValueError(f"CPython shares bytes objects of up to 1 byte, which nobody may write to; got {length}")
     data: bytes = _new_bytes(None, length)
-    address = _address_of(data)
-    return data, np.asarray(_Memory(data, address)).data
+    return data, view_of(data, _address_of(data), length)
