@@ -1,8 +1,9 @@
 # Every target works from a clean clone; CI calls the same ones.
 python := .venv/bin/python
 paths := src tests utils
+site := --quiet --keep-going --fail-on-warning --nitpicky --fresh-env --jobs auto --conf-dir utils/documentation_site --doctree-dir build/doctrees
 
-.PHONY: environment lint format types contracts test nightly conformance docs bench-smoke bench-engines bench-testbed constraints
+.PHONY: environment lint format types contracts test nightly conformance test-docs docs bench-smoke bench-engines bench-testbed constraints
 
 environment:
 	@bash -c 'source utils/environment.sh'
@@ -30,14 +31,21 @@ nightly:
 conformance:
 	./utils/run_tests.sh tests/conformance
 
-docs:
+test-docs:
 	./utils/run_tests.sh tests/unit/repository tests/integration/repository
+
+# The site, in build/site. What builds it is installed here, since nothing else needs it.
+docs: environment
+	$(python) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(python) -m sphinx $(site) . build/site
+	@echo "the site is in build/site/index.html"
 
 bench-smoke:
 	./utils/run_dataset_benchmarks.sh client=torchbucket-map,boto3 'repeat=range(1)' data.num_samples=64
 	./utils/run_listing_benchmarks.sh client=torchbucket,boto3 'repeat=range(1)' names.count=3k
 	./utils/run_checkpoint_benchmarks.sh client=torchbucket,boto3 'repeat=range(1)' checkpoint=small
 	./utils/run_lightning_benchmarks.sh client=torchbucket,disk 'repeat=range(1)' checkpoint=small
+	./utils/run_dcp_benchmarks.sh client=torchbucket,disk 'repeat=range(1)' checkpoint=small action=save,load
 
 bench-engines: environment
 	$(python) utils/measure_engines.py
@@ -49,6 +57,6 @@ bench-testbed: environment
 constraints:
 	rm -rf .venv-constraints && python3 -m venv --upgrade-deps .venv-constraints
 	.venv-constraints/bin/pip install "$$(grep '^torch==' constraints.txt)"
-	.venv-constraints/bin/pip install -e '.[dev]'
+	.venv-constraints/bin/pip install -e '.[dev,docs]'
 	{ grep '^#' constraints.txt; .venv-constraints/bin/pip freeze --exclude-editable --all | grep -v '^setuptools==' | sed 's/+cpu//'; } > constraints.new
 	mv constraints.new constraints.txt && rm -rf .venv-constraints

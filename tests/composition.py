@@ -17,7 +17,7 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.sweep.entry import run_scenario
 from bucketbench.sweep.sweep import Sweep
 
-__all__ = ["changed", "points_of_scenario", "swept_by_scenario"]
+__all__ = ["changed", "points_of_scenario", "swept_by_scenario", "swept_with"]
 
 
 def points_of_scenario(scenario: str, *overrides: str, directory: Path | None = None) -> list[JobSettings]:
@@ -36,7 +36,7 @@ def swept_by_scenario(scenario: str, *overrides: str) -> list[dict[str, str]]:
     def note(sweep: Sweep, arguments: Sequence[str]) -> None:
         points.extend(dict(text.split("=", 1) for text in point) for point in sweep._points(arguments).points)
 
-    _swept(scenario, overrides, note)
+    swept_with(scenario, overrides, note)
     return points
 
 
@@ -58,11 +58,13 @@ def _composed(scenario: str, overrides: tuple[str, ...], directory: Path | None,
     def compose(sweep: Sweep, arguments: Sequence[str]) -> None:
         found.extend(sweep._settings(point) for point in sweep._points(arguments).points)
 
-    _swept(scenario, ([] if directory is None else ["--config-dir", str(directory)]) + list(overrides), compose)
+    swept_with(scenario, ([] if directory is None else ["--config-dir", str(directory)]) + list(overrides), compose)
     return tuple(found)
 
 
-def _swept(scenario: str, arguments: Sequence[str], note: Callable[[Sweep, Sequence[str]], None]) -> None:
+def swept_with(scenario: str, arguments: Sequence[str], note: Callable[[Sweep, Sequence[str]], None]) -> None:
+    """Have a function see the sweep that a command line makes, and its overrides, in place of running it."""
+
     def run(sweep: Sweep, overrides: Sequence[str]) -> None:
         note(sweep, overrides)
         raise SystemExit(0)  # nothing is launched, and no result is written

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Finished", "read_results"]
+__all__ = ["NO_PAGE", "Finished", "read_results"]
+
+NO_PAGE = "hydra.callbacks.results.html=false"
+"""Spares a sweep the second that its charts take, in tests of other things."""
 
 
 @dataclass(frozen=True, kw_only=True)

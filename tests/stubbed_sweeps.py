@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from finished_sweeps import Finished
+from finished_sweeps import NO_PAGE, Finished
 
 from bucketbench.cli import main
 from bucketbench.datagen import Manifest
@@ -30,6 +30,7 @@ from bucketbench.job.process import ProcessEnd
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.scenarios.dataset import preparation as dataset_preparation
 from bucketbench.scenarios.verification import VerificationCounts
+from bucketbench.sweep import preflight
 from buckettestbed.launch import RunningTestbed
 
 __all__ = ["SAMPLES", "Finished", "StubbedHarness", "ended", "leave_outcome", "leave_records", "logging_restored"]
@@ -42,13 +43,20 @@ Behaviour = Callable[[Path], ProcessEnd | None]
 """What happens in a job's directory instead of a measurement; None for a process that ended by itself."""
 
 
-def leave_records(directory: Path, *, wall_s: float = 1.0, errors: int = 0) -> None:
+def leave_records(directory: Path, *, wall_s: float = 1.0, errors: int = 0, error: str | None = None) -> None:
     """Write the raw records of one measured pass over `SAMPLES` samples of 1 MiB."""
     measured = {"phase": Phase.MEASURE, "epoch": 0, "worker": -1, "started_s": 1.0, "ended_s": 1.0 + wall_s}
     arrived = SAMPLES - errors
     operations = [
         Operation(kind=OperationKind.WAIT, **measured),
-        Operation(kind=OperationKind.FETCH, samples=arrived, content_bytes=arrived * _MIB, errors=errors, **measured),
+        Operation(
+            kind=OperationKind.FETCH,
+            samples=arrived,
+            content_bytes=arrived * _MIB,
+            errors=errors,
+            error=error,
+            **measured,
+        ),
         Operation(kind=OperationKind.EPOCH, **measured),
     ]
     edges = [(0.9, 1.0), (1.1 + wall_s, 2.0)]
@@ -162,6 +170,7 @@ class StubbedHarness:
         self.made: list[tuple[str, str]] = []
         """Endpoint and address of each data set."""
         monkeypatch.setattr(run_module, "run_measured_process", self.worker)
+        monkeypatch.setattr(preflight, "wrong_options", lambda clients, **where: None)  # imports all of them
         monkeypatch.setattr(sys, "path", list(sys.path))  # directories of the user's are added to it
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.setenv(name, os.environ.get(name, ""))
@@ -178,9 +187,10 @@ class StubbedHarness:
             status = main(list(arguments))
         return status, out.getvalue(), err.getvalue()
 
-    def run(self, scenario: str, *arguments: str) -> Finished:
+    def run(self, scenario: str, *arguments: str, page: bool = False) -> Finished:
         """Run a sweep."""
-        status, out, err = self.bucketbench("run", scenario, *arguments)
+        own = () if page else (NO_PAGE,)
+        status, out, err = self.bucketbench("run", scenario, *own, *arguments)
         runs = self.runs(scenario)
         return Finished(status=status, out=out, err=err, directory=runs[-1] if runs else None)
 

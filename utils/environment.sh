@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Sourced by the run scripts: goes to the repository's root and makes `.venv` what constraints.txt says.
+# Sourced by the run scripts: goes to the repository's root, makes `.venv` what constraints.txt says, and puts it first on PATH.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source utils/python.sh
 "$python" utils/environment.py
+PATH=$PWD/.venv/bin:$PATH

@@ -6,16 +6,24 @@ Source: the environment variables that torchrun sets, https://pytorch.org/docs/s
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Ranks"]
+__all__ = ["BACKENDS", "Ranks"]
+
+_GROUPS: Final = {"gloo": "gloo", "nccl": "cpu:gloo,cuda:nccl"}
+
+BACKENDS: Final = tuple(_GROUPS)
+"""The backends of process groups by name; with ``nccl`` the ranks have what they share on GPUs."""
+
+_EXCHANGES: Final = 8  # the first one makes the connection
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,15 +36,18 @@ class Ranks:
     Args:
         rank: this process's, from 0.
         world_size: how many there are.
+        nodes: on how many machines they are.
     """
 
     rank: int = 0
     world_size: int = 1
+    nodes: int = 1
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """As torchrun has set the variables; one rank where it has not."""
-        return cls(rank=int(environment.get("RANK", "0")), world_size=int(environment.get("WORLD_SIZE", "1")))
+        told = {"rank": ("RANK", "0"), "world_size": ("WORLD_SIZE", "1"), "nodes": ("GROUP_WORLD_SIZE", "1")}
+        return cls(**{name: int(environment.get(variable, none)) for name, (variable, none) in told.items()})
 
     @property
     def is_first(self) -> bool:
@@ -44,14 +55,18 @@ class Ranks:
         return self.rank == 0
 
     @contextmanager
-    def joined(self) -> Iterator[None]:
-        """A block in which the ranks are a process group, of gloo: what they exchange is a few numbers."""
+    def joined(self, backend: str = "gloo") -> Iterator[None]:
+        """A block in which the ranks are a process group.
+
+        Args:
+            backend: one of ``BACKENDS``. What is on the host goes by gloo in any case: ranks exchange a few numbers.
+        """
         if self.world_size == 1:
             yield
             return
         import torch.distributed as dist
 
-        dist.init_process_group("gloo")
+        dist.init_process_group(_GROUPS[backend])
         try:
             yield
         finally:
@@ -86,3 +101,32 @@ class Ranks:
         greatest = torch.tensor([value], dtype=torch.float64)
         dist.all_reduce(greatest, op=dist.ReduceOp.MAX)
         return float(greatest.item())
+
+    def clock_offset_s(self) -> tuple[float, float]:
+        """How far rank 0's ``time.monotonic`` is ahead of this one's, and by how much that may be wrong, in seconds.
+
+        Each machine counts from a moment of its own. A rank asks rank 0 for its time, several times; the fastest answer
+        was half under way when it came.
+
+        *Source*: F. Cristian, "Probabilistic clock synchronization", Distributed Computing 3 (1989).
+        """
+        import torch
+        import torch.distributed as dist
+
+        told = torch.zeros(1, dtype=torch.float64)
+        asked_s, found_s = float("inf"), 0.0
+        for other in range(1, self.world_size):
+            for _ in range(_EXCHANGES):
+                if self.rank == 0:
+                    dist.recv(told, src=other)
+                    told[0] = time.monotonic()
+                    dist.send(told, dst=other)
+                elif self.rank == other:
+                    started_s = time.monotonic()
+                    dist.send(told, dst=0)
+                    dist.recv(told, src=0)
+                    ended_s = time.monotonic()
+                    if ended_s - started_s < asked_s:
+                        asked_s = ended_s - started_s
+                        found_s = float(told.item()) - (started_s + ended_s) / 2
+        return found_s, (0.0 if self.is_first else asked_s / 2)

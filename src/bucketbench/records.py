@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 
-__all__ = ["Figure", "Operation", "OperationKind", "Phase", "UsageSample"]
+__all__ = ["Figure", "Mark", "Operation", "OperationKind", "Phase", "State", "UsageSample"]
 
 
-_SELDOM_MEASURED: Final = frozenset({"added_memory_bytes", "requests"})
+_SELDOM_MEASURED: Final = frozenset({"added_memory_bytes", "requests", "wire_bytes", "requests_by_name"})
 
 
 class OperationKind(StrEnum):
@@ -19,12 +20,14 @@ class OperationKind(StrEnum):
     FORK_SERVER = "fork_server"  # starting the process that workers are forked from, torch loaded in it
     INDEX = "index"  # making the data set, its listing included
     FETCH = "fetch"  # a worker's fetch of one batch from storage, without decoding
+    NEXT = "next"  # a worker taking one batch from a stream that may have read it ahead, without decoding
     DECODE = "decode"  # turning one fetched batch into tensors
     WAIT = "wait"  # the training loop waiting for its next batch
     STEP = "step"  # the training loop's own work on one batch
     EPOCH = "epoch"  # one pass over the data, from asking for the first batch to having used the last
     STAGE = "stage"  # as long as saving a checkpoint kept the training from going on
     COPY = "copy"  # copying what is saved once, from memory to memory, which is the least that STAGE can take
+    TRAIN = "train"  # the training steps after a save, while it goes on in the background or when it is over
     SAVE = "save"  # saving a checkpoint, until it was durable
     LOAD = "load"  # loading a checkpoint, until the last tensor was there
 
@@ -40,10 +43,13 @@ class Phase(StrEnum):
 class Operation:
     """One timed operation.
 
-    Times are seconds of the host's monotonic clock, comparable between the processes of one host. ``samples`` and
+    Times are seconds of the host's monotonic clock, comparable between the processes of one host; those of other hosts
+    are put right when they are read (:func:`bucketbench.results.raw.read_raw`). ``samples`` and
     ``content_bytes`` count what arrived whole; ``errors`` counts samples that did not, none of whose bytes are counted.
     ``added_memory_bytes`` is by how much the process's memory exceeded, at most, that before the client was built, and
-    ``requests`` how many the server counted meanwhile; both are None where that was not measured.
+    ``requests`` how many the server counted meanwhile, and ``requests_by_name`` how many of each operation;
+    ``wire_bytes`` are those of the bodies that it received of a save, or sent of a load. Each is None where that was
+    not measured.
     """
 
     kind: OperationKind
@@ -59,6 +65,8 @@ class Operation:
     rank: int = 0
     added_memory_bytes: int | None = None
     requests: int | None = None
+    wire_bytes: int | None = None
+    requests_by_name: Mapping[str, int] | None = None
 
     @property
     def duration_s(self) -> float:
@@ -84,7 +92,11 @@ class UsageSample:
     ``cpu_s`` and the network counters grow; ``rss_bytes`` is of the moment, a page that several processes share counted
     once where the system can tell (see ``bucketbench.telemetry``). The network counters are the host's interfaces
     (loopback included) and None where they cannot be read; the GPU fields are None without a GPU. ``at_s`` is of the
-    same clock as the times of operations.
+    same clock as the times of operations, and ``wall_clock_s`` the time of day at the same moment, in seconds since
+    1970. The ``host_`` counters are seconds of all processors that the job may use together: busy with whatever, taken
+    by the hypervisor for other guests (steal), and passed. ``storage_read_bytes`` is what the job's processes had the
+    kernel read from storage devices: of files whose pages memory holds already it reads nothing. Each is None where the
+    system does not tell it, and in records of versions that did not take it.
     """
 
     at_s: float
@@ -96,6 +108,11 @@ class UsageSample:
     gpu_utilisation_percent: float | None = None
     gpu_memory_bytes: int | None = None
     rank: int = 0
+    wall_clock_s: float | None = None
+    host_busy_s: float | None = None
+    host_steal_s: float | None = None
+    host_passed_s: float | None = None
+    storage_read_bytes: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON values."""
@@ -105,6 +122,29 @@ class UsageSample:
     def from_json(cls, fields: dict[str, Any]) -> Self:
         """The record of which ``to_json`` gave the fields."""
         return cls(**fields)
+
+
+class State(StrEnum):
+    """Whether the figures of a job, or of a row, are what they are said to be."""
+
+    VALID = "valid"  # no rule is broken, as far as it could be told
+    DOUBTFUL = "doubtful"  # something that should not be there was, and may have changed them
+    INVALID = "invalid"  # they measure something else than they are said to
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mark:
+    """A rule that a job broke.
+
+    Args:
+        rule: its name, one of ``bucketbench.validity.RULES``.
+        state: what that makes of the job: doubtful or invalid.
+        reason: what was found, in words, with the limit.
+    """
+
+    rule: str
+    state: State
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Counts and sizes as people write them: ``100k`` samples, ``128MiB``; and as people read them."""
+"""Counts and sizes as people write them: ``100k`` samples, ``128MiB``; and as people read them, durations too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["format_bytes", "parse_count", "parse_resolution", "parse_size"]
+__all__ = ["format_bytes", "format_duration", "parse_count", "parse_resolution", "parse_size"]
 
 # Source: BIPM SI brochure, 9th edition, table 7 (decimal); IEC 80000-13 (binary).
 _DECIMAL: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
@@ -66,6 +66,14 @@ def format_bytes(size_bytes: float) -> str:
             break
         value /= 1024
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def format_duration(duration_s: float) -> str:
+    """Show a duration for people, to the second below a minute and to the minute above: ``40 s``, ``2 h 5 min``."""
+    if round(duration_s) < 60:
+        return f"{max(duration_s, 0):.0f} s"
+    hours, minutes = divmod(max(round(duration_s / 60), 1), 60)
+    return " ".join(part for part in (f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)) if part)
 
 
 def _parse(text: str | int, *, units: dict[str, int], expected: str, ambiguous: tuple[str, ...]) -> int:

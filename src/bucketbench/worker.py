@@ -7,14 +7,17 @@ is) and, at the end, ``outcome.json``:
 - ``verification``: ``checked``, ``mismatched``, ``missing``, ``duplicated``, or null where nothing was measured;
 - ``server``: what the testbed counted meanwhile (`bucketbench.statistics.ServerCounts`), or null;
 - ``details``: how it was measured, by the scenario, and how memory was counted;
-- ``versions``: of Python and the packages that the job requires.
+- ``versions``: of Python and the packages that the job requires;
+- ``ranks``: how many the job has.
 
 It exits with status 0 whenever it could write the outcome. A job without an outcome has crashed. With
 ``--end-with-parent`` it ends when the process that started it does: its standard input is a pipe whose other end only
 that process holds.
 
 Where torchrun starts several of them, each is a rank and leaves its files in ``ranks/RANK``. One that failed then exits
-with status 1, upon which torchrun ends the others, which would wait for it.
+with status 1, upon which torchrun ends the others, which would wait for it; all but the first wait a little before they
+do, since the first one removes what was saved. Where they are on several machines, each
+leaves ``clock.json`` as well: what is to be added to the times of its records to have those of rank 0's clock.
 """
 
 from __future__ import annotations
@@ -24,9 +27,11 @@ import faulthandler
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -34,7 +39,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bucketbench.imports import imported
-from bucketbench.job.description import OUTCOME_FILE, Description, rank_directory
+from bucketbench.job.description import CLOCK_FILE, OUTCOME_FILE, Description, rank_directory
 from bucketbench.provenance.versions import versions_of
 from bucketbench.ranks import Ranks
 
@@ -44,6 +49,10 @@ if TYPE_CHECKING:
 __all__ = ["main", "outcome_of", "reason_of"]
 
 _REASON_CHARACTERS = 600  # what fits a table's note; the whole traceback is in benchmark.log
+_REASON_LINES = 4
+_REMOVAL_S = 30.0  # what rank 0 gets to remove a checkpoint of a thousand files; it notices at once that another failed
+_STORE_FIELD = re.compile(r"StoreConfig\((\w+)=([^()]*)\)")
+_TARGET_FIELDS = ("region", "anonymous", "endpoint", "ca_bundle")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,14 +80,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     unfinished = directory / f".{OUTCOME_FILE}"
     unfinished.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(directory / OUTCOME_FILE)
-    return 1 if ranks.world_size > 1 and outcome["status"] != "ok" else 0
+    if ranks.world_size == 1 or outcome["status"] == "ok":
+        return 0
+    if not ranks.is_first:
+        time.sleep(_REMOVAL_S)  # it ends as soon as rank 0 has ended
+    return 1
 
 
 def reason_of(error: BaseException) -> str:
-    """An exception in one line: the last lines of its message, where a wrapped traceback ends, with its type."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = f"{type(error).__name__}: {' '.join(lines[-3:])}" if lines else type(error).__name__
+    """An exception in one line: its type, the beginning of its message, and its last lines, where a wrapped traceback
+    ends. What names a field of ``StoreConfig`` names the key that sets it here.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if any(map(str.isalnum, line))]
+    told = lines if len(lines) <= _REASON_LINES else [lines[0], *lines[1 - _REASON_LINES :]]
+    text = f"{type(error).__name__}: {' '.join(told)}" if told else type(error).__name__
+    text = _STORE_FIELD.sub(lambda match: f"{_key_of(match[1])}={match[2]}", text)
     return text if len(text) <= _REASON_CHARACTERS else f"{text[: _REASON_CHARACTERS - 3]}..."
+
+
+def _key_of(field: str) -> str:
+    return f"target.{field}" if field in _TARGET_FIELDS else f"+client.options.{field}"
 
 
 def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[str, Any]:
@@ -89,13 +110,24 @@ def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[
         directory: the rank's own, which exists.
         ranks: which of the job's ranks this process is.
     """
-    outcome: dict[str, Any] = {"status": "failed", "reason": None, "verification": None, "server": None, "details": {}}
+    outcome: dict[str, Any] = {
+        "status": "failed",
+        "reason": None,
+        "verification": None,
+        "server": None,
+        "details": {},
+        "ranks": ranks.world_size,
+    }
     try:
         # Imported here, so that a broken installation is a failed job with a reason and not a crash without one.
         recording = importlib.import_module("bucketbench.scenarios.recording")
         sys.path.extend(directory for directory in description.search_path if directory not in sys.path)
         measure: MeasuredScenario = imported(description.measurement)
-        with recording.Recorder(directory, rank=ranks.rank) as recorder, ranks.joined():
+        backend = str(description.job.get("backend", "gloo"))
+        with recording.Recorder(directory, rank=ranks.rank) as recorder, ranks.joined(backend):
+            if ranks.nodes > 1:
+                offset_s, within_s = ranks.clock_offset_s()
+                (directory / CLOCK_FILE).write_text(json.dumps({"offset_s": offset_s, "within_s": within_s}))
             found = measure(description.job, recorder, ranks)
             outcome["details"] = {**found.details, "memory_kind": recorder.memory_kind}
         outcome["verification"] = asdict(found.verification)

@@ -33,7 +33,7 @@ from buckettestbed.rest.call import PART_MINIMUM_BYTES
 from buckettestbed.s3.service import S3Service
 from buckettestbed.serving.application import Application
 from buckettestbed.serving.dialect import Dialect
-from buckettestbed.serving.server import listen, serve
+from buckettestbed.serving.server import IDLE_TIMEOUT_S, listen, serve
 from buckettestbed.serving.tls import ThrowAwayAuthority
 from buckettestbed.statuses import DIRECTORY_IN_USE, FOREIGN_DIRECTORY, USAGE
 
@@ -41,6 +41,9 @@ __all__ = ["main"]
 
 _ADMIN_HOST = "127.0.0.1"
 """The admin route's, whatever `--host` is."""
+
+_IDLE_TIMEOUT_LIMIT_S = 86_400.0
+"""*Source*: ours; a day is as good as for ever, and the event loop's timers take no number without end."""
 
 
 class _UsageError(Exception):
@@ -116,6 +119,12 @@ def _parser() -> _Parser:
         help="validity of OAuth access tokens, and of the temporary access key from the start on",
     )
     parser.add_argument(
+        "--idle-timeout-s",
+        type=float,
+        default=IDLE_TIMEOUT_S,
+        help="seconds after which a connection ends whose client is to send something and does not",
+    )
+    parser.add_argument(
         "--log-level", default="warning", choices=("debug", "info", "warning", "error"), help="of the log on stderr"
     )
     parser.add_argument(
@@ -155,6 +164,11 @@ def _run(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    if not 0 < options.idle_timeout_s <= _IDLE_TIMEOUT_LIMIT_S:
+        raise _UsageError(
+            f"--idle-timeout-s {options.idle_timeout_s} is out of range; expected more than 0 and at most"
+            f" {_IDLE_TIMEOUT_LIMIT_S}"
+        )
     if options.log_requests < 0:
         raise _UsageError(f"--log-requests {options.log_requests} is not a number of requests; expected 0 or more")
     try:
@@ -206,6 +220,7 @@ def _run(options: argparse.Namespace) -> int:
             certificate=str(authority.certificate) if authority else None,
             key=str(authority.key) if authority else None,
             with_parent=options.exit_with_parent,
+            idle_timeout_s=options.idle_timeout_s,
         )
     return 0
 

@@ -23,6 +23,8 @@ from buckettestbed.statuses import DIRECTORY_IN_USE, FOREIGN_DIRECTORY
 
 __all__ = ["DirectoryInUseError", "ForeignDirectoryError", "RunningTestbed", "TestbedError", "launch_testbed"]
 
+_LOOPBACK = "127.0.0.1"
+
 _START_LIMIT_S = 60.0
 """*Source*: ours; it takes under a second, and about 15 s for a directory of a million objects."""
 
@@ -163,6 +165,7 @@ def launch_testbed(
     network: str | Mapping[str, object] = "none",
     faults: Faults = "none",
     log_requests: int = 0,
+    host: str = _LOOPBACK,
     tls: bool = False,
     directory: str | os.PathLike[str] | None = None,
     minimum_part_bytes: int | None = None,
@@ -170,9 +173,10 @@ def launch_testbed(
     require_auth: bool = False,
     public_buckets: Iterable[str] = (),
     token_lifetime_s: float = 3600.0,
+    idle_timeout_s: float | None = None,
     start_limit_s: float = _START_LIMIT_S,
 ) -> Iterator[RunningTestbed]:
-    """Runs a testbed in a process of its own on a free loopback port; it ends with the block, and with this process
+    """Runs a testbed in a process of its own on free ports of loopback; it ends with the block, and with this process
     however that ends.
 
     Args:
@@ -181,6 +185,8 @@ def launch_testbed(
         faults: a preset's name, a YAML file's path, a mapping of `seed` and `rules`, or a list of rules, each with the
             fields of a `FaultRule`.
         log_requests: how many of the latest requests the log keeps; 0 for no log.
+        host: this machine's address to listen on. One that is not of loopback is reachable from other machines, and
+            nothing is authenticated; the admin route stays on loopback.
         tls: serve HTTPS; verify with `ca_certificate`.
         directory: keep objects there instead of in memory; it must be empty, not exist, or be a testbed's from before.
         minimum_part_bytes: least size of a multipart upload's part other than the last; None for the providers' 5 MiB.
@@ -188,6 +194,8 @@ def launch_testbed(
         require_auth: refuse requests without one of the testbed's `credentials`, as the provider would.
         public_buckets: buckets that anyone may read in spite of that; made where they do not exist.
         token_lifetime_s: validity of OAuth access tokens, and of the temporary access key from the start on.
+        idle_timeout_s: seconds after which a connection ends whose client is to send something and does not; None for
+            75.
         start_limit_s: seconds to wait until it serves.
 
     Raises:
@@ -201,6 +209,8 @@ def launch_testbed(
     command += ["--faults", json.dumps(load_faults(faults).to_mapping()), "--log-requests", str(log_requests)]
     for bucket in buckets:
         command += ["--bucket", bucket]
+    if host != _LOOPBACK:
+        command += ["--host", host, "--allow-remote"]
     if tls:
         command.append("--tls")
     if directory is not None:
@@ -211,10 +221,15 @@ def launch_testbed(
         command.append("--opaque-etags")
     if require_auth:
         command += ["--require-auth", "--token-lifetime-s", repr(token_lifetime_s)]
+    if idle_timeout_s is not None:
+        command += ["--idle-timeout-s", repr(idle_timeout_s)]
     for bucket in public_buckets:
         command += ["--public-bucket", bucket]
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        # In a session of its own: Ctrl-C is for who started it, and still needs it to end what is under way.
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+        )
         try:
             testbed = _announced(process, log, start_limit_s)
             try:

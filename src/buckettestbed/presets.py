@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from buckettestbed.faults.plan import FaultSet
 from buckettestbed.faults.rules import FaultError
 from buckettestbed.network.model import NetworkModel, NetworkModelError
@@ -89,6 +87,8 @@ def _parse_file(path: Path, what: str) -> tuple[object, str]:
 
 
 def _parse(text: str, origin: str) -> tuple[object, str]:
+    import yaml  # here, so that the command can say what to install where it is not there
+
     try:
         return yaml.safe_load(text), origin
     except yaml.YAMLError as error:

@@ -25,6 +25,7 @@ EXIT_INTERRUPTED: Final = 130  # 128 and the number of SIGINT, as shells have it
 
 
 _COMMANDS: Final = {  # the module of each, and what it does
+    "checkpoints": ("torchbucket.dcp.command", "list, verify and prune the distributed checkpoints of a run"),
     "inspect": ("torchbucket.inspection.command", "print the tensors of a checkpoint, reading headers only"),
     "list": ("torchbucket.listing.commands.listing", "print the objects under a prefix"),
     "manifest": ("torchbucket.listing.commands.manifest", "list a prefix once and keep it as a Parquet file"),

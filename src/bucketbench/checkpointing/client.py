@@ -8,28 +8,39 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.checkpointing.job import CheckpointingJob
-from bucketbench.checkpointing.loop import measure_checkpoints
+from bucketbench.checkpointing.loop import OwnState, measure_checkpoints
+from bucketbench.checkpointing.state import StateSpec, make_state, state_bytes
 from bucketbench.clients.checkpoint.protocol import Checkpoints
 from bucketbench.clients.protocol import Target
 from bucketbench.components import build
 from bucketbench.errors import ConfigurationError
+from bucketbench.ranks import Ranks
+from bucketbench.scenarios.client_statement import told_by
 from bucketbench.scenarios.recording import Measurement, Recorder
 
-__all__ = ["measure_client"]
+__all__ = ["measure_client", "measure_job", "whole_state"]
+
+
+def whole_state(spec: StateSpec) -> OwnState:
+    """All of a state, as a process has it that is by itself."""
+    tensors = make_state(spec)
+    return OwnState(tensors=tensors, counted_bytes=state_bytes(tensors))
 
 
 def measure_client(
     fields: Mapping[str, Any],
     recorder: Recorder,
+    ranks: Ranks,
     *,
     open_checkpoints: Callable[[Any, Target], Checkpoints],
     details: dict[str, str],
 ) -> Measurement:
-    """Build a client, then warm up, measure and check it, in this process.
+    """Build a client, then warm up, measure and check it, in this process, which has all of the state.
 
     Args:
         fields: those of a :class:`CheckpointingJob`.
         recorder: takes the raw records.
+        ranks: those that save and load together.
         open_checkpoints: gives the checkpoints of a client at a target, whose local directory is empty.
         details: how it is measured, for the results.
 
@@ -41,10 +52,48 @@ def measure_client(
         Exception: whatever the client raises.
     """
     job = CheckpointingJob.from_json(fields)
-    Path(job.local_directory).mkdir(parents=True)
+    state = whole_state(job.state)
+    return measure_job(job, recorder, ranks, state=state, open_checkpoints=open_checkpoints, details=details)
+
+
+def measure_job(
+    job: CheckpointingJob,
+    recorder: Recorder,
+    ranks: Ranks,
+    *,
+    state: OwnState,
+    open_checkpoints: Callable[[Any, Target], Checkpoints],
+    details: dict[str, str],
+    **course: Any,
+) -> Measurement:
+    """The same for a job of which this rank has some of the state.
+
+    Args:
+        job: what is saved, and how often.
+        recorder: as of :func:`measure_client`.
+        ranks: likewise.
+        state: what of it is this rank's.
+        open_checkpoints: as of :func:`measure_client`; the local directory has what earlier jobs have left.
+        details: likewise.
+        course: further arguments of :func:`bucketbench.checkpointing.loop.measure_checkpoints`.
+    """
+    Path(job.local_directory).mkdir(parents=True, exist_ok=True)
     target = replace(job.target, local_directory=job.local_directory)
+    told = dict(details)
+
+    def opened() -> Checkpoints:
+        client = _built(job)
+        told.update(told_by(client))
+        return open_checkpoints(client, target)
+
     return measure_checkpoints(
-        job, recorder, open_checkpoints=lambda: open_checkpoints(_built(job), target), details=details
+        job,
+        recorder,
+        state,
+        ranks,
+        open_checkpoints=opened,
+        details=told,
+        **course,
     )
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
+from bucketbench.ranks import Ranks
 from bucketbench.scenarios.verification import NOTES_KEPT, VerificationCounts
 
 __all__ = ["StateComparison", "TensorCounts"]
@@ -63,6 +65,11 @@ class StateComparison:
             wrong += 1
         return wrong
 
+    @property
+    def found_wrong(self) -> bool:
+        """Whether anything so far was not as it was saved, on this rank."""
+        return bool(self._mismatched or self._missing)
+
     def add(self, other: StateComparison) -> None:
         """Count what another one has compared as well."""
         self._checked += other._checked
@@ -70,12 +77,14 @@ class StateComparison:
         self._missing += other._missing
         self._notes = [*self._notes, *other._notes][:NOTES_KEPT]
 
-    def counts(self) -> TensorCounts:
-        """The counts so far."""
+    def counts(self, ranks: Ranks) -> TensorCounts:
+        """The counts of all ranks so far; each has notes of its own."""
+        own = np.array([self._checked, self._mismatched, self._missing], dtype=np.int64)
+        checked, mismatched, missing = map(int, ranks.sum(own))
         return TensorCounts(
-            checked=self._checked,
-            mismatched=self._mismatched,
-            missing=self._missing,
+            checked=checked,
+            mismatched=mismatched,
+            missing=missing,
             duplicated=0,
             errors=0,
             notes=tuple(self._notes),

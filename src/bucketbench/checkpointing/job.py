@@ -10,7 +10,7 @@ from bucketbench.checkpointing.state import StateSpec
 from bucketbench.clients.protocol import Target
 from bucketbench.job.description import Job, component
 
-__all__ = ["CheckpointingJob"]
+__all__ = ["CheckpointingJob", "nested"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,9 +43,14 @@ class CheckpointingJob(Job):
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """The job with the given fields, nested values as plain mappings."""
-        nested = {
-            "client": component(fields["client"]),
-            "target": Target(**fields["target"]),
-            "state": StateSpec(**fields["state"]),
-        }
-        return cls(**{**fields, **nested})
+        return cls(**nested(fields))
+
+
+def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a job, by way of JSON, with the values that are of classes of their own."""
+    return {
+        **fields,
+        "client": component(fields["client"]),
+        "target": Target(**fields["target"]),
+        "state": StateSpec(**fields["state"]),
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bucketbench.checkpointing.job import CheckpointingJob
 from bucketbench.checkpointing.settings import CheckpointingSettings
@@ -39,18 +39,22 @@ class CheckpointingPreparation:
 
     def job(self, settings: CheckpointingSettings) -> CheckpointingJob:
         """The job."""
+        return CheckpointingJob(**self.fields(settings))
+
+    def fields(self, settings: CheckpointingSettings) -> dict[str, Any]:
+        """The fields of a job."""
         testbed, target = self._places.testbed(settings), self._places.target(settings)
         config = settings.config
-        return CheckpointingJob(
-            client=settings.client,
-            target=replace(target, prefix=target.prefix + _KEYS),
-            min_measured_s=config["min_measured_s"],
-            admin_url=None if testbed is None else testbed.admin,
-            state=settings.state,
-            steps=None if config["steps"] == "auto" else config["steps"],
-            save_only_latest=config["save_only_latest"],
-            clear_kernel_cache=config["clear_kernel_cache"],
-            multipart=not config["disable_multipart"],
-            warmup=config["warmup"],
-            local_directory=str(settings.cache_directory / f"checkpoints-{uuid.uuid4().hex}"),
-        )
+        return {
+            "client": settings.client,
+            "target": replace(target, prefix=target.prefix + _KEYS),
+            "min_measured_s": config["min_measured_s"],
+            "admin_url": None if testbed is None else testbed.admin,
+            "state": settings.state,
+            "steps": settings.steps,
+            "save_only_latest": config["save_only_latest"],
+            "clear_kernel_cache": config["clear_kernel_cache"],
+            "multipart": not config["disable_multipart"],
+            "warmup": config["warmup"],
+            "local_directory": str(settings.cache_directory / f"checkpoints-{uuid.uuid4().hex}"),
+        }

@@ -10,9 +10,15 @@ from bucketbench.checkpointing.state import MODEL_NAMES
 from bucketbench.configuration.schema import MISSING, ScenarioConfig
 from bucketbench.configuration.values import Rule, one_of, optional, prefix, whole
 
-__all__ = ["RULES", "CheckpointConfig", "CheckpointingConfig"]
+__all__ = ["NUMBER_OF_STEPS", "RULES", "CheckpointConfig", "CheckpointingConfig"]
 
 _MAX_STEPS: Final = 10_000
+
+NUMBER_OF_STEPS: Final[Rule] = (
+    lambda value: value == "auto" or whole(1, _MAX_STEPS)[0](value),
+    f"auto, or a whole number from 1 to {_MAX_STEPS}",
+)
+"""How many checkpoints a job saves and loads."""
 
 # OmegaConf reads the annotations of these classes at run time and knows Optional[...] in every version of Python.
 # ruff: noqa: UP045
@@ -48,10 +54,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "checkpoint.model": one_of(MODEL_NAMES),
     "checkpoint.layers": optional(whole(1, 100_000), "null or a whole number from 1 to 100000"),
     "checkpoint.seed": whole(0, 2**63 - 1),
-    "steps": (
-        lambda value: value == "auto" or whole(1, _MAX_STEPS)[0](value),
-        f"auto, or a whole number from 1 to {_MAX_STEPS}",
-    ),
+    "steps": NUMBER_OF_STEPS,
     "prefix": prefix,
 }
 """The values of the scenarios' own keys."""

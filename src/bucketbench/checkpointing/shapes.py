@@ -134,6 +134,22 @@ def _t5(*, width: int, inner: int, heads: int, layers: int) -> _Named:
     yield from _matrix("lm_head", words, width, bias=False)
 
 
+def _llama(*, width: int, inner: int, layers: int, heads: int, key_heads: int) -> _Named:
+    words, key_width = 32_000, width // heads * key_heads
+    yield from _matrix("model.embed_tokens", words, width, bias=False)
+    for index in range(layers):
+        name = f"model.layers.{index}"
+        for letter, rows in (("q", width), ("k", key_width), ("v", key_width), ("o", width)):
+            yield from _matrix(f"{name}.self_attn.{letter}_proj", rows, width, bias=False)
+        for gate in ("gate_proj", "up_proj"):
+            yield from _matrix(f"{name}.mlp.{gate}", inner, width, bias=False)
+        yield from _matrix(f"{name}.mlp.down_proj", width, inner, bias=False)
+        for norm in ("input_layernorm", "post_attention_layernorm"):
+            yield f"{name}.{norm}.weight", (width,)
+    yield "model.norm.weight", (width,)
+    yield from _matrix("lm_head", words, width, bias=False)
+
+
 def _matrix(name: str, rows: int, columns: int, *, bias: bool = True) -> _Named:
     yield f"{name}.weight", (rows, columns)
     if bias:
@@ -171,9 +187,15 @@ PUBLISHED_MODELS: Final[Mapping[str, Callable[[], Shapes]]] = {
     "whisper": lambda: dict(_whisper(width=1_280, layers=32, words=51_866, mels=128)),
     "T0_3B": lambda: dict(_t5(width=2_048, inner=5_120, heads=32, layers=24)),
     "T0pp": lambda: dict(_t5(width=4_096, inner=10_240, heads=64, layers=24)),
+    "llama-1b": lambda: dict(_llama(width=2_048, inner=5_632, layers=22, heads=32, key_heads=4)),
+    "llama-7b": lambda: dict(_llama(width=4_096, inner=11_008, layers=32, heads=32, key_heads=32)),
+    "llama-13b": lambda: dict(_llama(width=5_120, inner=13_824, layers=40, heads=40, key_heads=40)),
+    "llama-34b": lambda: dict(_llama(width=8_192, inner=22_016, layers=48, heads=64, key_heads=8)),
+    "llama-70b": lambda: dict(_llama(width=8_192, inner=28_672, layers=80, heads=64, key_heads=8)),
 }
 """The models that benchmarks of checkpoints publish figures of.
 
 *Source*: the configurations of google/vit-base-patch16-224-in21k, openai/clip-vit-large-patch14,
-openai/whisper-large-v3, bigscience/T0_3B and bigscience/T0pp on the Hugging Face Hub.
+openai/whisper-large-v3, bigscience/T0_3B, bigscience/T0pp, TinyLlama/TinyLlama-1.1B-Chat-v1.0,
+meta-llama/Llama-2-7b-hf, -13b-hf and -70b-hf, and codellama/CodeLlama-34b-hf on the Hugging Face Hub.
 """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from bucketbench.scenarios.presentation import Column, TableForm
+from bucketbench.records import OperationKind
+from bucketbench.scenarios.presentation import Column, Panel, Stream, TableForm
 
-__all__ = ["TABLE"]
+__all__ = ["DISTRIBUTED_TABLE", "TABLE"]
 
 TABLE: Final = TableForm(
     columns=(
@@ -46,4 +48,38 @@ TABLE: Final = TableForm(
         "added_memory_mib",
     ),
     spreads=("save_mibs", "load_mibs"),
+    panels=(
+        Panel("Waiting", ("save_s", "load_s", "blocked_s")),
+        Panel("Memory and CPU", ("save_memory_mib", "load_memory_mib", "save_cpu_s_per_gib", "load_cpu_s_per_gib")),
+        Panel(
+            "What the server saw",
+            (
+                "requests_per_save",
+                "requests_per_load",
+                "requests_in_flight",
+                "server_bytes_in_mib",
+                "server_bytes_out_mib",
+            ),
+        ),
+    ),
+    carries="upload",
+    streams=(
+        Stream(kind=OperationKind.SAVE, title="save"),
+        Stream(kind=OperationKind.LOAD, title="load"),
+    ),
+)
+
+DISTRIBUTED_TABLE: Final = replace(
+    TABLE,
+    columns=(
+        # A job may measure saves or loads alone, and has no columns of the other then.
+        *(replace(column, optional=True) for column in TABLE.columns[:4]),
+        Column(heading="stall ms", figure="stalled_s", scale=1000, optional=True),
+        *(replace(column, optional=True) for column in TABLE.columns[4:]),
+        Column(heading="load wire", figure="read_amplification", optional=True),
+    ),
+    legend=f"{TABLE.legend} Stall is how long a save kept the training from its next steps, the wait for one that they "
+    "were too short for included. Load wire is the bytes that the server sent of a checkpoint, over its own: 1 is each "
+    "byte once, whatever the number of ranks.",
+    medians=(*TABLE.medians, "stalled_s", "write_amplification", "read_amplification"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -39,8 +39,13 @@ def make_client(target: Target, *, max_pool_connections: int = 10) -> Any:
 
 def list_keys(client: Any, target: Target) -> list[str]:
     """Every key under the target's prefix, by boto3's own paginator."""
+    return list(_listed(client, target))
+
+
+def _listed(client: Any, target: Target) -> dict[str, tuple[int, str]]:
+    """Every key likewise, with size in bytes and ETag."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=target.bucket, Prefix=target.prefix)
-    return [item["Key"] for page in pages for item in page.get("Contents", ())]
+    return {item["Key"]: (item["Size"], item["ETag"]) for page in pages for item in page.get("Contents", ())}
 
 
 class Boto3:
@@ -75,16 +80,19 @@ class Boto3Transfer:
     """boto3's transfer manager for a whole batch: objects above a threshold are read in ranges, on its threads.
 
     *Source:* boto3, "File transfer configuration": ``max_concurrency`` 10 and ``multipart_chunksize`` and
-    ``multipart_threshold`` 8 MiB by default. It asks for each object's size before it reads it.
+    ``multipart_threshold`` 8 MiB by default. It asks for each object's size before it reads it, by a HEAD, unless a
+    subscriber says it: s3transfer, ``BaseSubscriber.on_queued`` and ``TransferMeta.provide_transfer_size``.
 
     Args:
         max_concurrency: threads and connections of each worker.
         multipart_chunksize: bytes of a range, and the size above which an object is split.
+        known_sizes: whether it is told the size and the ETag that the listing had.
     """
 
-    def __init__(self, *, max_concurrency: int, multipart_chunksize: int) -> None:
+    def __init__(self, *, max_concurrency: int, multipart_chunksize: int, known_sizes: bool = False) -> None:
         self._max_concurrency = max_concurrency
         self._multipart_chunksize = multipart_chunksize
+        self._known_sizes = known_sizes
 
     def dataset(self, target: Target) -> Dataset[Sample]:
         """A map data set over every object of the target, that reads a batch at once."""
@@ -94,7 +102,8 @@ class Boto3Transfer:
             max_concurrency=self._max_concurrency,
             multipart_chunksize=self._multipart_chunksize,
         )
-        return _ObjectsByTransfer(target, list_keys(make_client(target), target), make)
+        listed = _listed(make_client(target), target)
+        return _ObjectsByTransfer(target, tuple(listed), make, known=listed if self._known_sizes else {})
 
 
 def _transfer_manager(target: Target, *, max_concurrency: int, multipart_chunksize: int) -> Any:
@@ -114,16 +123,37 @@ def _content(client: Any, bucket: str, key: str) -> bytes:
 
 
 class _ObjectsByTransfer(BatchedObjects):
-    def __init__(self, target: Target, keys: Sequence[str], make: partial[Any]) -> None:
+    def __init__(
+        self, target: Target, keys: Sequence[str], make: partial[Any], *, known: Mapping[str, tuple[int, str]]
+    ) -> None:
         super().__init__(target.prefix, keys)
         self._bucket = target.bucket
         self._manager = ProcessLocal(make)
+        self._known = known
 
     def read_batch(self, keys: Sequence[str]) -> list[bytes]:
         # One manager for all calls, as `download_fileobj` would make one for each, with threads of its own.
         manager = self._manager.get()
         buffers = [io.BytesIO() for _ in keys]
-        transfers = [manager.download(self._bucket, key, buffer) for key, buffer in zip(keys, buffers, strict=True)]
+        transfers = [
+            manager.download(self._bucket, key, buffer, subscribers=self._told(key))
+            for key, buffer in zip(keys, buffers, strict=True)
+        ]
         for transfer in transfers:
             transfer.result()
         return [buffer.getvalue() for buffer in buffers]
+
+    def _told(self, key: str) -> list[Any]:
+        """What tells the manager what the listing had of an object."""
+        if key not in self._known:
+            return []
+        from s3transfer.subscribers import BaseSubscriber
+
+        size_bytes, etag = self._known[key]
+
+        class Known(BaseSubscriber):
+            def on_queued(self, future: Any, **_: Any) -> None:
+                future.meta.provide_transfer_size(size_bytes)
+                future.meta.provide_object_etag(etag)
+
+        return [Known()]

@@ -35,6 +35,7 @@ class DatafluxMap:
 
     def __init__(self, *, compose: bool = True, threads_per_process: int = 1) -> None:
         self._compose = compose
+        self.expects = "compose" if compose else None
         self._threads_per_process = threads_per_process
 
     def dataset(self, target: Target) -> Dataset[Sample]:
@@ -57,6 +58,7 @@ class DatafluxIterable:
 
     def __init__(self, *, compose: bool = True) -> None:
         self._compose = compose
+        self.expects = "compose" if compose else None
 
     def dataset(self, target: Target) -> IterableDataset[Sample]:
         """The library's iterable data set over every object of the target, listed, with the objects' keys."""

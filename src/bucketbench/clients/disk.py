@@ -18,6 +18,7 @@ class Disk:
     """``Path.read_bytes`` in ``__getitem__``. Usually from the page cache: then it measures memory, not a disk."""
 
     needs_local_copy = True
+    reads_through = "disk"
 
     def dataset(self, target: Target) -> Dataset[Sample]:
         """A map data set over every file of the target's local directory.

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from bucketbench.clients.mount_caches import mount_cache
 from bucketbench.clients.mounting import HeldMount
 from bucketbench.clients.objects import ObjectsByIndex, Sample
 from bucketbench.clients.protocol import Target
@@ -22,16 +23,21 @@ class Mount:
     Args:
         directory: where the target's bucket is mounted, by mountpoint-s3, gcsfuse or rclone; None has the client mount
             it with rclone, for the time of the job.
+        cached: whether a mount that keeps what was read, in the page cache or in one of its own, is measured as it is;
+            otherwise it is refused, since every pass but the first would measure this machine.
     """
 
-    def __init__(self, *, directory: str | None = None) -> None:
+    reads_through = "mount"
+
+    def __init__(self, *, directory: str | None = None, cached: bool = False) -> None:
         self._directory = directory
+        self._cached = cached
 
     def dataset(self, target: Target) -> Dataset[Sample]:
         """A map data set over every file below the target's prefix.
 
         Raises:
-            UsageError: the directory is no mount, or this machine cannot mount.
+            UsageError: the directory is no mount, or one that caches, or this machine cannot mount.
         """
         if self._directory is None:
             mount = HeldMount(target)
@@ -41,12 +47,19 @@ class Mount:
             raise UsageError(
                 f"client.options.directory={self._directory} is no directory: mount the bucket there first"
             )
-        if not any(os.path.ismount(place) for place in (root, *root.parents) if place != Path("/")):
+        mounted = next((place for place in (root, *root.parents[:-1]) if os.path.ismount(place)), None)
+        if mounted is None:
             raise UsageError(
                 f"client.options.directory={self._directory} lies in no mounted file system, so that it would measure "
                 f"this machine's disk: mount the bucket {target.bucket} there first"
             )
-        return _Files(root, target, mount=None)
+        files = _Files(root, target, mount=None)
+        if not self._cached and (cache := files.cache(mounted)) is not None:
+            raise UsageError(
+                f"the mount at {mounted} caches: {cache}. Mount it without a cache, or measure it as it is with "
+                "client.options.cached=true"
+            )
+        return files
 
 
 class _Files(ObjectsByIndex):
@@ -58,6 +71,12 @@ class _Files(ObjectsByIndex):
 
     def read(self, key: str) -> bytes:
         return (self._root / key).read_bytes()
+
+    def cache(self, mounted: Path) -> str | None:
+        """What keeps the mount's content on this machine, as far as the first file that is not empty tells it."""
+        paths = (self._root / key for key in self.keys)
+        file = next((path for path in paths if path.stat().st_size), None)
+        return None if file is None else mount_cache(mounted, file)
 
     def __getstate__(self) -> dict[str, Any]:
         # The mount is the main process's; a worker that gets this by pickle only reads below it.

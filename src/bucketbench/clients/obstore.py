@@ -66,9 +66,22 @@ def _s3_config(target: Target) -> dict[str, Any]:
 
 
 def list_sizes(store: Any, target: Target) -> dict[str, int]:
-    """Every key under the target's prefix with its size in bytes; obstore takes a prefix for whole path segments."""
+    """Every key under the target's prefix with its size in bytes; obstore takes a prefix for whole path segments.
+
+    An empty object whose name ends with a slash, as consoles make them for folders, is listed by its name without the
+    slash, under which it cannot be read: it is left out.
+    """
     # The chunk is how many entries come at once from Rust; the requests are the same.
-    return {item["path"]: item["size"] for chunk in store.list(target.prefix, chunk_size=1000) for item in chunk}
+    found = {item["path"]: item["size"] for chunk in store.list(target.prefix, chunk_size=1000) for item in chunk}
+    return {key: size_bytes for key, size_bytes in found.items() if size_bytes or _is_there(store, key)}
+
+
+def _is_there(store: Any, key: str) -> bool:
+    try:
+        store.head(key)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def list_keys(store: Any, target: Target) -> list[str]:

@@ -46,7 +46,8 @@ class DatasetClient(Protocol):
     """A way of reading a data set: a small class, built from the ``options`` of its configuration.
 
     ``dataset`` returns a torch data set, map or iterable, whose samples are pairs of the object's key, relative to the
-    target's prefix, and its whole content as ``bytes`` (or any other bytes-like object). It runs in the measured
+    target's prefix, and its whole content as ``bytes`` (or any other bytes-like object); or what else its configuration
+    says by ``samples`` and ``decoded`` (see `bucketbench.scenarios.dataset.sample_checks`). It runs in the measured
     process and may list the bucket: its time is recorded as indexing. An iterable one shares its samples out between
     DataLoader workers itself.
 
@@ -57,6 +58,11 @@ class DatasetClient(Protocol):
     A class whose library does not survive a fork sets ``fork_safe = False``, and gets workers from a fork server.
 
     A class that reads local files instead of a bucket sets ``needs_local_copy = True``.
+
+    What decides whether its figures are valid, a client of any scenario states by attributes: ``reads_through`` is
+    ``disk`` for one that reads local files and ``mount`` for one that reads a mounted bucket, ``expects`` is
+    ``compose`` for one that has the server join objects, and ``fallback`` says why it takes another path than its own,
+    None where it does not.
     """
 
     def dataset(self, target: Target) -> Any:

@@ -22,12 +22,19 @@ def make_filesystem(target: Target, *, max_pool_connections: int | None = None) 
     return S3FileSystem(**_options(target, max_pool_connections=max_pool_connections))
 
 
-def register_filesystem(target: Target) -> None:
-    """Have fsspec make its file systems for ``s3://`` addresses as ``make_filesystem`` does, in this process."""
+def register_filesystem(target: Target, *, block_bytes: int | None = None) -> None:
+    """Have fsspec make its file systems for ``s3://`` addresses as ``make_filesystem`` does, in this process.
+
+    Args:
+        target: where they read and write.
+        block_bytes: by how much files that they open are read ahead, and of what size their parts are; None for s3fs's
+            default, 50 MiB.
+    """
     import fsspec.config
 
+    block = {} if block_bytes is None else {"default_block_size": block_bytes}
     # Source: fsspec, "Configuration": what is here by protocol is given to each file system that is made.
-    fsspec.config.conf["s3"] = _options(target)
+    fsspec.config.conf["s3"] = _options(target) | block
 
 
 def _options(target: Target, *, max_pool_connections: int | None = None) -> dict[str, Any]:
@@ -51,8 +58,13 @@ def _options(target: Target, *, max_pool_connections: int | None = None) -> dict
 
 
 def list_keys(filesystem: Any, target: Target) -> list[str]:
-    """Every key under the target's prefix, by the file system's own ``find``."""
-    paths = filesystem.find(f"{target.bucket}/{target.prefix}")
+    """Every key under the target's prefix, by the file system's own ``find``.
+
+    An empty object whose name ends with a slash, as consoles make them for folders, is left out: ``cat`` looks for its
+    name without the slash.
+    """
+    found = filesystem.find(f"{target.bucket}/{target.prefix}", detail=True)
+    paths = (path for path, entry in found.items() if entry["size"] or not path.endswith("/"))
     return [path.removeprefix(f"{target.bucket}/") for path in paths]
 
 

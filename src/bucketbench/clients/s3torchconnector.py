@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, Final, Literal, get_args
+
+from torch.utils.data import IterableDataset
 
 from bucketbench.clients.objects import Sample
 from bucketbench.clients.protocol import Target
+from bucketbench.clients.tar_samples import MemberSample, is_shard, samples_of_stream
 from bucketbench.clients.trust import trust_by_environment
 from bucketbench.errors import ConfigurationError, UsageError
 
@@ -16,6 +20,7 @@ __all__ = [
     "Reader",
     "S3TorchConnectorIterable",
     "S3TorchConnectorMap",
+    "S3TorchConnectorTar",
     "checked_reader",
     "connection",
 ]
@@ -111,6 +116,37 @@ class S3TorchConnectorIterable(_Connector):
         from s3torchconnector import S3IterableDataset
 
         return S3IterableDataset.from_prefix(target.uri, enable_sharding=True, **self._arguments(target))
+
+
+class S3TorchConnectorTar(_Connector):
+    """``S3IterableDataset`` over tar shards, whose transform reads one by Python's ``tarfile`` as it arrives.
+
+    The library has no data set for shards: its transform gets a shard's reader, and returns the samples as they come.
+    *Source:* s3torchconnector, README, "Using the data sets": the reader of an object is a file-like object, for the
+    transform to read as it likes.
+    """
+
+    def dataset(self, target: Target) -> IterableDataset[MemberSample]:
+        """The samples in every shard of the target, whole shards dealt out to workers by the library."""
+        from s3torchconnector import S3IterableDataset
+
+        arguments = {**self._arguments(target), "transform": _samples}
+        return _Flat(S3IterableDataset.from_prefix(target.uri, enable_sharding=True, **arguments))
+
+
+def _samples(reader: Any) -> Iterator[MemberSample]:
+    return samples_of_stream(reader) if is_shard(reader.key) else iter(())
+
+
+class _Flat(IterableDataset[MemberSample]):
+    """The samples of a data set whose items are iterators over samples."""
+
+    def __init__(self, shards: Any) -> None:
+        self._shards = shards
+
+    def __iter__(self) -> Iterator[MemberSample]:
+        for shard in self._shards:
+            yield from shard
 
 
 class _Content:

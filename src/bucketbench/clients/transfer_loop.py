@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -122,7 +123,8 @@ class TransferLoop:
         handle.setopt(self._curl.PATH_AS_IS, 1)  # a segment of a key may be ".."
         handle.setopt(self._curl.HTTP_VERSION, self._curl.CURL_HTTP_VERSION_1_1)
         # pycurl's wheels look for certificates where the machine that built them had some.
-        handle.setopt(self._curl.CAINFO, ca_bundle or certifi.where())
+        # As bytes, since pycurl takes no text but ASCII.
+        handle.setopt(self._curl.CAINFO, os.fsencode(ca_bundle or certifi.where()))
         handle.setopt(self._curl.UPLOAD_BUFFERSIZE, _SEND_BUFFER_BYTES)
         # A body is sent at once, without asking whether it is welcome.
         handle.setopt(self._curl.HTTPHEADER, [*headers, "Expect:"])

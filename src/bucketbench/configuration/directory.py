@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from bucketbench.errors import ConfigurationError
 
-__all__ = ["find_conf_directory"]
+__all__ = ["PACKAGED", "find_conf_directory"]
+
+PACKAGED: Final = Path(__file__).parents[1] / "conf"
+"""The directory that comes with the package."""
 
 
 def find_conf_directory(scenario: str, *, current: Path | None = None, others: Iterable[Path] = ()) -> Path:
@@ -21,14 +25,13 @@ def find_conf_directory(scenario: str, *, current: Path | None = None, others: I
     Raises:
         ConfigurationError: none has it; the message lists where was looked and which scenarios there are.
     """
-    own = Path(__file__).parents[1] / "conf"
-    candidates = [(current or Path.cwd()) / "conf", own]
+    candidates = [(current or Path.cwd()) / "conf", PACKAGED]
     for candidate in candidates:
         if (candidate / f"{scenario}.yaml").is_file():
             return candidate
     candidates += others
     if any((candidate / f"{scenario}.yaml").is_file() for candidate in candidates):
-        return own
+        return PACKAGED
     known = sorted({file.stem for candidate in candidates for file in candidate.glob("*.yaml")})
     looked = ", ".join(str(candidate) for candidate in candidates)
     raise ConfigurationError(

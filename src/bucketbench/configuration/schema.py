@@ -17,7 +17,7 @@ from typing import Any, Final, Optional
 from bucketbench.configuration.values import DOTTED_PATH, PLAIN_NAME, Rule, matching, one_of, optional, positive, whole
 from bucketbench.errors import ConfigurationError
 
-__all__ = ["MISSING", "ClientConfig", "ScenarioConfig", "TargetConfig", "check"]
+__all__ = ["MISSING", "WORKLOAD_RULES", "ClientConfig", "ScenarioConfig", "TargetConfig", "WorkloadConfig", "check"]
 
 MISSING: Final = "???"
 """What a key holds that must be set by the user."""
@@ -44,6 +44,7 @@ class TargetConfig:
     ca_bundle: Optional[str] = None
     tls: bool = True
     opaque_etags: bool = False
+    listen: str = "127.0.0.1"
 
 
 @dataclass(kw_only=True)
@@ -61,6 +62,16 @@ class ClientConfig:
 
 
 @dataclass(kw_only=True)
+class WorkloadConfig:
+    """A published workload that the other groups were set after; see ``conf/workload/*.yaml``."""
+
+    name: str = "none"
+    scale: float = 1.0
+    accelerator: Optional[str] = None
+    utilisation_percent: Optional[float] = None
+
+
+@dataclass(kw_only=True)
 class ScenarioConfig:
     """The keys that every scenario has. Each is explained in the scenarios' files, ``conf/*.yaml``."""
 
@@ -69,29 +80,47 @@ class ScenarioConfig:
     network: dict[str, Any] = field(default_factory=dict)
     faults: dict[str, Any] = field(default_factory=dict)
     client: ClientConfig = field(default_factory=ClientConfig)
+    sink: dict[str, Any] = field(default_factory=dict)
     default_clients: dict[str, list[str]] = field(default_factory=dict)
     min_measured_s: float = 1.0
     repeat: int = 0
     ranks: int = 1
+    nodes: int = 1
     disambiguator: Optional[str] = None
+    label: Optional[str] = "${disambiguator}"
     time_limit_s: float = 300.0
     cache_dir: str = ".bucketbench"
 
 
+_LABEL: Final[Rule] = matching(re.compile(r"\S(.{0,118}\S)?"), "a line of at most 120 characters")
+
 _RULES: Final[Mapping[str, Rule]] = {
     "min_measured_s": positive(86_400),
     "repeat": whole(0, 10_000),
-    "ranks": whole(1, 1024),
+    "ranks": whole(1, 16_384),
+    "nodes": whole(1, 4096),
     "disambiguator": optional(PLAIN_NAME, PLAIN_NAME[1]),
+    "label": optional(_LABEL, f"null or {_LABEL[1]}"),
     "time_limit_s": positive(7 * 86_400),
     "target.name": PLAIN_NAME,
     "target.scheme": one_of(SCHEMES),
     # Source: Amazon S3 User Guide, "General purpose bucket naming rules"; older buckets may have more characters.
     "target.bucket": matching(re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]"), "the name of a bucket"),
+    "target.listen": (
+        lambda value: value not in ("", "0.0.0.0", "::"),  # noqa: S104 - refused, not used
+        "one address of this machine, by which clients reach it, and none that stands for all",
+    ),
     "client.name": PLAIN_NAME,
     "client._target_": DOTTED_PATH,
     "client.role": one_of(ROLES),
 }
+
+WORKLOAD_RULES: Final[Mapping[str, Rule]] = {
+    "workload.name": PLAIN_NAME,
+    "workload.scale": positive(1e6),
+    "workload.utilisation_percent": optional(positive(100), "null or a number above 0, at most 100"),
+}
+"""The values of the group ``workload``, for the scenarios that have it."""
 
 
 def check(config: Mapping[str, Any], *, schema: type[ScenarioConfig], rules: Mapping[str, Rule]) -> None:

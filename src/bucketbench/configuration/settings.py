@@ -21,12 +21,12 @@ __all__ = ["JobSettings", "flattened"]
 # Keys, or groups of them, that say who is measured, how often, or where files lie, but not what is measured, and those
 # whose parameter has another name.
 _NO_PARAMETERS: Final = frozenset({
-    "scenario", "repeat", "disambiguator", "cache_dir", "time_limit_s", "default_clients", "client",
-    "target.name", "target.ca_bundle", "target.tls", "target.testbed",
+    "scenario", "repeat", "disambiguator", "label", "cache_dir", "time_limit_s", "default_clients", "client", "sink",
+    "target.name", "target.ca_bundle", "target.tls", "target.testbed", "target.listen",
 })  # fmt: skip
 _TESTBEDS_OWN: Final = frozenset({"network", "faults", "target.opaque_etags"})
-# Of a client: what it is called and where it is found, but not how it reads.
-_NO_CLIENT_OPTIONS: Final = frozenset({"name", "role", "requires", "path", "schemes"})
+# Of a client: what it is called, where it is found, and what it delivers, which is a parameter; but not how it reads.
+_NO_CLIENT_OPTIONS: Final = frozenset({"name", "role", "requires", "path", "schemes", "samples", "decoded"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +52,9 @@ class JobSettings(ABC):
     no_parameters: ClassVar[frozenset[str]] = frozenset()
     """The scenario's own keys that do not say what is measured, or whose parameter has another name."""
 
+    several_nodes: ClassVar[bool] = False
+    """Whether the ranks of a job may be on several machines, which share nothing but what they save to."""
+
     config: Mapping[str, Any]
     network: str
     faults: str
@@ -59,11 +62,33 @@ class JobSettings(ABC):
 
     def __post_init__(self) -> None:
         check(self.config, schema=self.schema, rules=self.rules)
+        self._check_nodes()
         _ = self.network_model, self.fault_set, self.prefix, self.own_parameters()  # their own checks
         if self.config["target"]["opaque_etags"] and not self.uses_testbed:
             raise ConfigurationError(
                 f"target.opaque_etags=true cannot be used: target={self.config['target']['name']} is a real service, "
                 "which chooses its ETags itself; leave it out, or take target=local"
+            )
+
+    @classmethod
+    def clients_by_default(cls, config: Mapping[str, Any]) -> Sequence[str]:
+        """Who is measured where the command does not say it.
+
+        Args:
+            config: what all points of a sweep have in common.
+        """
+        return config["default_clients"].get(config["target"]["scheme"]) or ()
+
+    def _check_nodes(self) -> None:
+        nodes, ranks = self.config["nodes"], self.processes
+        if nodes > 1 and not self.several_nodes:
+            raise ConfigurationError(
+                f"nodes={nodes} cannot be used: the jobs of {self.scenario} run on one machine; leave it at 1"
+            )
+        if ranks % nodes:
+            raise ConfigurationError(
+                f"{ranks} ranks cannot be shared out evenly over nodes={nodes}: take a multiple, such as "
+                f"ranks={nodes * max(1, ranks // nodes)}"
             )
 
     @property
@@ -75,6 +100,16 @@ class JobSettings(ABC):
     def repeat(self) -> int:
         """Which repeat this is, from 0."""
         return int(self.config["repeat"])
+
+    @property
+    def processes(self) -> int:
+        """How many measured processes there are, each of them a rank."""
+        return int(self.config["ranks"])
+
+    @property
+    def scheme(self) -> str:
+        """What kind of address the client is to serve: ``s3``, ``gs``, or ``file``."""
+        return str(self.config["target"]["scheme"])
 
     @property
     def client(self) -> Component:
@@ -133,6 +168,8 @@ class JobSettings(ABC):
         the same; names of presets are among the values, for readers.
         """
         hidden = _NO_PARAMETERS | self.no_parameters | (frozenset() if self.uses_testbed else _TESTBEDS_OWN)
+        if self.config["nodes"] == 1:
+            hidden |= {"nodes"}  # so that a job is comparable with those from before there were several
         named = {
             "target": self.config["target"]["name"],
             "network": self.network if self.uses_testbed else None,
@@ -184,9 +221,14 @@ class JobSettings(ABC):
 
 
 def flattened(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """The values of nested mappings by dotted name; an empty mapping has none, a list is one value."""
+    """The values of nested mappings by dotted name, as an override names them; an empty mapping has none.
+
+    A list is one value, but for one of mappings, whose places are names: ``faults.rules.0.probability``.
+    """
     found: dict[str, Any] = {}
     for name, value in values.items():
         dotted = f"{path}.{name}" if path else str(name)
+        if isinstance(value, list) and value and all(isinstance(inner, Mapping) for inner in value):
+            value = {str(place): inner for place, inner in enumerate(value)}
         found |= flattened(value, dotted) if isinstance(value, Mapping) else {dotted: value}
     return found

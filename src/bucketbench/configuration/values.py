@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
+
+from bucketbench.errors import ConfigurationError
 
 __all__ = [
     "DOTTED_PATH",
     "PLAIN_NAME",
     "Rule",
+    "check_keys",
     "matching",
     "one_of",
     "optional",
@@ -22,6 +25,20 @@ __all__ = [
 
 Rule = tuple[Callable[[Any], bool], str]
 """Whether a value is accepted, and in words what is. The test may raise ValueError, whose message is then shown."""
+
+
+def check_keys(group: str, fields: Any, expected: Collection[str]) -> None:
+    """Raise where a file of a group, which no schema describes, has not the keys that it needs, or has others.
+
+    Raises:
+        ConfigurationError: names what is missing and what is unknown.
+    """
+    if not isinstance(fields, Mapping):
+        raise ConfigurationError(f"{group}: expected keys and values, found {fields!r}")
+    if wrong := sorted(set(expected) ^ set(map(str, fields))):
+        raise ConfigurationError(
+            f"{group}: {', '.join(wrong)} is missing or unknown; there have to be {', '.join(sorted(expected))}"
+        )
 
 
 def whole(least: int, most: int) -> Rule:

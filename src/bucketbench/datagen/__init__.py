@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bucketbench.datagen.dataset import ensure_dataset, read_manifest
 from bucketbench.datagen.errors import DatagenError
-from bucketbench.datagen.manifest import Manifest, ManifestEntry
+from bucketbench.datagen.manifest import Manifest, ManifestEntry, ManifestMember
 from bucketbench.datagen.progress import Progress, ProgressReport, progress_on
 from bucketbench.datagen.spec import DatasetSpec
 
@@ -13,6 +13,7 @@ __all__ = [
     "DatasetSpec",
     "Manifest",
     "ManifestEntry",
+    "ManifestMember",
     "Progress",
     "ProgressReport",
     "ensure_dataset",

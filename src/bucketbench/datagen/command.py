@@ -10,7 +10,7 @@ from typing import TypeVar, get_args
 from bucketbench.datagen.dataset import ensure_dataset
 from bucketbench.datagen.errors import DatagenError
 from bucketbench.datagen.progress import progress_on
-from bucketbench.datagen.spec import DatasetSpec, ImageFormat
+from bucketbench.datagen.spec import SHARD_EXTENSIONS, DatasetSpec, ImageFormat
 from bucketbench.units import format_bytes, parse_count, parse_resolution, parse_size
 
 __all__ = ["main"]
@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             image_format=arguments.image_format,
             resolution=arguments.resolution,
             shard_size_bytes=arguments.shard_size,
+            samples_per_shard=arguments.samples_per_shard,
+            extensions=tuple(arguments.extensions),
             num_classes=arguments.num_classes,
             seed=arguments.seed,
         )
@@ -79,6 +81,20 @@ def _parser() -> argparse.ArgumentParser:
         type=_quantity(parse_size),
         metavar="SIZE",
         help="pack the images into tar shards of at most this size, such as 128MiB (default: an object an image)",
+    )
+    parser.add_argument(
+        "--samples-per-shard",
+        type=_quantity(parse_count),
+        metavar="N",
+        help="pack the images into tar shards of at most so many, such as 1k",
+    )
+    parser.add_argument(
+        "--extensions",
+        nargs="*",
+        choices=SHARD_EXTENSIONS,
+        default=("cls",),
+        metavar="EXTENSION",
+        help="members of a shard's sample beside its image: cls (the label), json (default: cls)",
     )
     parser.add_argument(
         "--sample-size",

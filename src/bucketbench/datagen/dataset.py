@@ -246,7 +246,7 @@ class _Tally:
 
 def _runs(spec: DatasetSpec) -> Iterator[Run]:
     objects = planned_objects(spec)
-    length = _IMAGES_A_RUN if spec.shard_size_bytes is None else _SHARDS_A_RUN
+    length = _SHARDS_A_RUN if spec.is_sharded else _IMAGES_A_RUN
     number = 0
     while run := tuple[PlannedObject, ...](islice(objects, length)):
         yield Run(number=number, objects=run)

@@ -28,10 +28,13 @@ from bucketbench.datagen.randomness import Purpose, SampleRandom
 from bucketbench.datagen.spec import DatasetSpec, ImageFormat
 from bucketbench.units import format_bytes
 
-__all__ = ["TYPICAL_BYTES_PER_PIXEL", "check_sizes", "encode_image", "resolution_of"]
+__all__ = ["PICTURE_SIDE", "TYPICAL_BYTES_PER_PIXEL", "check_sizes", "encode_image", "picture_of", "resolution_of"]
 
 # Source: ImageNet's training images average 110 kB at 500 x 375, 0.59 bytes a pixel; photographs in PNG take 1.5-2.5.
 TYPICAL_BYTES_PER_PIXEL: Final[Mapping[ImageFormat, float]] = {"jpeg": 0.55, "png": 2.0}
+
+PICTURE_SIDE: Final = 8
+"""Width and height of what an image is made from, and is told by when it has been decoded."""
 
 _MAX_NOISE: Final = 255
 _ROUNDS: Final = 10
@@ -121,10 +124,27 @@ def _misfit(spec: DatasetSpec, size_bytes: int, resolution: tuple[int, int], lim
 
 def _layers(random: SampleRandom, width: int, height: int) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
     """A smooth picture, values 64 to 191, and noise, values -128 to 127; both of shape (height, width, 3)."""
-    coarse = (random.octets(8 * 8 * 3) // 2 + 64).reshape(8, 8, 3)
+    coarse = _coarse(random)
     smooth = Image.fromarray(coarse).resize((width, height), Image.Resampling.BILINEAR)
     noise = random.octets(height * width * 3).view(np.int8).reshape(height, width, 3)
     return np.asarray(smooth).astype(np.int16), noise.astype(np.int16)
+
+
+def _coarse(random: SampleRandom) -> npt.NDArray[np.uint8]:
+    """What a picture is made from, of shape (8, 8, 3), values 64 to 191."""
+    side = PICTURE_SIDE
+    return (random.octets(side * side * 3) // 2 + 64).reshape(side, side, 3)
+
+
+def picture_of(spec: DatasetSpec, index: int) -> npt.NDArray[np.uint8]:
+    """What image ``index`` shows, scaled down: the means of its 8 x 8 equal parts, of shape (8, 8, 3).
+
+    It takes no encoding: it is what an image of any size and quality has in common with all others of its number.
+    """
+    coarse = _coarse(SampleRandom(seed=spec.seed, index=index, purpose=Purpose.IMAGE))
+    side = 8 * PICTURE_SIDE
+    smooth = Image.fromarray(coarse).resize((side, side), Image.Resampling.BILINEAR)
+    return np.asarray(smooth.resize((PICTURE_SIDE, PICTURE_SIDE), Image.Resampling.BOX))
 
 
 def _mix(picture: npt.NDArray[np.int16], noise: npt.NDArray[np.int16], strength: int) -> Image.Image:

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from bucketbench.datagen.members import members_beside, name_of
 from bucketbench.datagen.randomness import Purpose, SampleRandom
 from bucketbench.datagen.spec import MAX_SIZE_FACTOR, DatasetSpec
 
-__all__ = ["PlannedObject", "PlannedSample", "label_of", "planned_objects", "planned_size_bytes"]
+__all__ = ["PlannedObject", "PlannedSample", "planned_objects", "planned_size_bytes"]
 
 # Source: POSIX.1-2017, pax, "ustar Interchange Format"; and tarfile.RECORDSIZE for the end of an archive.
 _TAR_BLOCK_BYTES: Final = 512
@@ -27,7 +28,7 @@ class PlannedSample:
     @property
     def name(self) -> str:
         """The name without an extension."""
-        return f"{self.index:09d}"
+        return name_of(self.index)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,15 +57,10 @@ def planned_size_bytes(spec: DatasetSpec, index: int) -> int:
     return min(max(round(size), spec.smallest_size_bytes), spec.largest_size_bytes)
 
 
-def label_of(spec: DatasetSpec, index: int) -> int:
-    """The class of sample ``index``, in [0, ``spec.num_classes``)."""
-    return SampleRandom(seed=spec.seed, index=index, purpose=Purpose.LABEL).below(spec.num_classes)
-
-
 def planned_objects(spec: DatasetSpec) -> Iterator[PlannedObject]:
     """Yield every object of a data set, in the order of its keys."""
     samples = (PlannedSample(index=i, size_bytes=planned_size_bytes(spec, i)) for i in range(spec.num_samples))
-    if spec.shard_size_bytes is None:
+    if not spec.is_sharded:
         for sample in samples:
             key = f"{sample.name}.{spec.extension}"
             yield PlannedObject(key=key, size_bytes=sample.size_bytes, samples=(sample,), is_shard=False)
@@ -72,12 +68,18 @@ def planned_objects(spec: DatasetSpec) -> Iterator[PlannedObject]:
     number, packed, packed_bytes = 0, list[PlannedSample](), 0
     for sample in samples:
         member_bytes = _members_bytes(spec, sample)
-        if packed and _archive_bytes(packed_bytes + member_bytes) > spec.shard_size_bytes:
+        if packed and _is_full(spec, len(packed), packed_bytes + member_bytes):
             yield _shard(number, packed, packed_bytes)
             number, packed, packed_bytes = number + 1, [], 0
         packed.append(sample)
         packed_bytes += member_bytes
     yield _shard(number, packed, packed_bytes)
+
+
+def _is_full(spec: DatasetSpec, samples: int, members_bytes: int) -> bool:
+    """Whether a shard of so many samples cannot take the one that would make its members so long."""
+    too_many = spec.samples_per_shard is not None and samples >= spec.samples_per_shard
+    return too_many or (spec.shard_size_bytes is not None and _archive_bytes(members_bytes) > spec.shard_size_bytes)
 
 
 def _shard(number: int, samples: list[PlannedSample], members_bytes: int) -> PlannedObject:
@@ -86,9 +88,10 @@ def _shard(number: int, samples: list[PlannedSample], members_bytes: int) -> Pla
 
 
 def _members_bytes(spec: DatasetSpec, sample: PlannedSample) -> int:
-    """Bytes that a sample's image and label take in an archive: a header each, and content in whole blocks."""
-    label_bytes = len(str(label_of(spec, sample.index)))
-    return sum(_TAR_BLOCK_BYTES + _rounded_up(size, _TAR_BLOCK_BYTES) for size in (sample.size_bytes, label_bytes))
+    """Bytes that a sample's members take in an archive: a header each, and content in whole blocks."""
+    beside = members_beside(spec, index=sample.index, size_bytes=sample.size_bytes).values()
+    sizes = (sample.size_bytes, *map(len, beside))
+    return sum(_TAR_BLOCK_BYTES + _rounded_up(size, _TAR_BLOCK_BYTES) for size in sizes)
 
 
 def _archive_bytes(members_bytes: int) -> int:

@@ -17,16 +17,18 @@ import xxhash
 
 from bucketbench.datagen.content import sample_content
 from bucketbench.datagen.location import DatasetLocation
-from bucketbench.datagen.manifest import ManifestEntry
-from bucketbench.datagen.plan import PlannedObject, label_of
+from bucketbench.datagen.manifest import ManifestEntry, ManifestMember
+from bucketbench.datagen.members import members_beside
+from bucketbench.datagen.plan import PlannedObject
 from bucketbench.datagen.spec import DatasetSpec
 from torchbucket.store import ObjectWriter, Store
 
 __all__ = ["Run", "produce", "start_process"]
 
-# Writes in flight while the next images are encoded. Source: at 20 ms a write and 6 ms an image four would do; the
-# rest covers slower networks, at a cost of 16 images of memory.
+# Writes in flight while the next image is encoded. Source: at 20 ms a write and 6 ms an image four would do; the rest
+# covers slower networks, at a cost of 16 images of memory.
 _WRITES_IN_FLIGHT: Final = 16
+_BYTES_IN_FLIGHT: Final = 64 << 20  # of large samples fewer, so that memory does not grow with them
 _TAR_BUFFER_BYTES: Final = 1 << 20
 
 
@@ -70,33 +72,37 @@ def produce(location: DatasetLocation, spec: DatasetSpec, run: Run) -> list[Mani
 
 def _write_images(store: Store, location: DatasetLocation, spec: DatasetSpec, run: Run) -> list[ManifestEntry]:
     entries: list[ManifestEntry] = []
-    in_flight: set[Future[object]] = set()
+    in_flight: dict[Future[object], int] = {}
     with ThreadPoolExecutor(_WRITES_IN_FLIGHT, thread_name_prefix="datagen-write") as threads:
         try:
             for planned in run.objects:
                 (sample,) = planned.samples
+                while in_flight and (
+                    len(in_flight) >= _WRITES_IN_FLIGHT
+                    or sum(in_flight.values()) + sample.size_bytes > _BYTES_IN_FLIGHT
+                ):
+                    _settle(in_flight)
                 content = sample_content(spec, index=sample.index, size_bytes=sample.size_bytes)
                 entries.append(_entry(planned, xxhash.xxh3_128_hexdigest(content), len(content)))
-                if len(in_flight) >= _WRITES_IN_FLIGHT:
-                    in_flight = _settled(in_flight)
-                in_flight.add(threads.submit(store.write, location.prefix + planned.key, content))
+                in_flight[threads.submit(store.write, location.prefix + planned.key, content)] = len(content)
             while in_flight:
-                in_flight = _settled(in_flight)
+                _settle(in_flight)
         except BaseException:
             threads.shutdown(wait=False, cancel_futures=True)
             raise
     return entries
 
 
-def _settled(in_flight: set[Future[object]]) -> set[Future[object]]:
-    """Wait for at least one write, raise what made it fail, and return those that go on."""
-    done, going = wait(in_flight, return_when=FIRST_COMPLETED)
+def _settle(in_flight: dict[Future[object], int]) -> None:
+    """Wait for at least one write, raise what made it fail, and leave those that go on."""
+    done, _ = wait(in_flight, return_when=FIRST_COMPLETED)
     for write in done:
+        del in_flight[write]
         write.result()
-    return going
 
 
 def _write_shard(store: Store, location: DatasetLocation, spec: DatasetSpec, planned: PlannedObject) -> ManifestEntry:
+    members: list[ManifestMember] = []
     with store.open_writer(location.prefix + planned.key) as writer:
         sink = _HashingSink(writer)
         # A stream ("w|") never seeks. Members have no time and no owner but the defaults, so the bytes never vary.
@@ -105,21 +111,25 @@ def _write_shard(store: Store, location: DatasetLocation, spec: DatasetSpec, pla
         ) as archive:
             for sample in planned.samples:
                 image = sample_content(spec, index=sample.index, size_bytes=sample.size_bytes)
-                _add_member(archive, f"{sample.name}.{spec.extension}", image)
-                _add_member(archive, f"{sample.name}.cls", str(label_of(spec, sample.index)).encode())
-        return _entry(planned, sink.hexdigest(), sink.size_bytes)
+                beside = members_beside(spec, index=sample.index, size_bytes=sample.size_bytes)
+                for extension, content in {spec.extension: image, **beside}.items():
+                    members.append(_add_member(archive, f"{sample.name}.{extension}", content))
+        return _entry(planned, sink.hexdigest(), sink.size_bytes, tuple(members))
 
 
-def _add_member(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add_member(archive: tarfile.TarFile, name: str, content: bytes) -> ManifestMember:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
+    return ManifestMember(name=name, size_bytes=len(content), xxh3_128=xxhash.xxh3_128_hexdigest(content))
 
 
-def _entry(planned: PlannedObject, xxh3_128: str, size_bytes: int) -> ManifestEntry:
+def _entry(
+    planned: PlannedObject, xxh3_128: str, size_bytes: int, members: tuple[ManifestMember, ...] = ()
+) -> ManifestEntry:
     if size_bytes != planned.size_bytes:
         raise AssertionError(f"{planned.key} was planned with {planned.size_bytes} bytes and came out as {size_bytes}")
-    return ManifestEntry(key=planned.key, size_bytes=size_bytes, xxh3_128=xxh3_128)
+    return ManifestEntry(key=planned.key, size_bytes=size_bytes, xxh3_128=xxh3_128, members=members)
 
 
 class _HashingSink:

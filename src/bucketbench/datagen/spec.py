@@ -8,10 +8,14 @@ from typing import Any, Final, Literal, Self, get_args
 
 from bucketbench.datagen.errors import DatagenError
 
-__all__ = ["MAX_SIZE_FACTOR", "DatasetSpec", "ImageFormat", "SizeDistribution"]
+__all__ = ["MAX_SIZE_FACTOR", "SHARD_EXTENSIONS", "DatasetSpec", "ImageFormat", "SizeDistribution"]
 
 ImageFormat = Literal["jpeg", "png", "bytes"]
 SizeDistribution = Literal["constant", "lognormal", "uniform"]
+
+SHARD_EXTENSIONS: Final = ("cls", "json")
+"""Which members a sample of a tar shard may have beside its image, by WebDataset's usual extensions: the label as a
+decimal number, and a JSON object of key, label and pixels."""
 
 # A lognormal size is kept within this factor of the mean, so that every draw can be made and none fills the memory.
 MAX_SIZE_FACTOR: Final = 8
@@ -38,7 +42,10 @@ class DatasetSpec:
             has (see :mod:`bucketbench.datagen.images`).
         shard_size_bytes: None makes one object an image; otherwise images are packed into tar shards of at most this
             size (one that is larger than a shard gets a shard of its own), and an object is a shard.
-        num_classes: labels run from 0 to below this; they are in the shards' ``.cls`` members.
+        samples_per_shard: the same by number: a shard has at most so many samples. Where both are given, a shard ends
+            with whichever it reaches first.
+        extensions: of the members that a sample of a shard has beside its image, of ``SHARD_EXTENSIONS``.
+        num_classes: labels run from 0 to below this; they are in the shards' ``.cls`` and ``.json`` members.
         seed: fixes sizes, images and labels.
 
     Raises:
@@ -53,6 +60,8 @@ class DatasetSpec:
     image_format: ImageFormat = "jpeg"
     resolution: tuple[int, int] | None = None
     shard_size_bytes: int | None = None
+    samples_per_shard: int | None = None
+    extensions: tuple[str, ...] = ("cls",)
     num_classes: int = 1000
     seed: int = 0
 
@@ -69,6 +78,12 @@ class DatasetSpec:
         self._check_float("size_spread", 0.0, 0.95)
         if self.shard_size_bytes is not None:
             self._check_int("shard_size_bytes", 64 << 10, 1 << 40)
+        if self.samples_per_shard is not None:
+            self._check_int("samples_per_shard", 1, 10**9)
+        # As the resolution below.
+        object.__setattr__(self, "extensions", tuple(self.extensions))
+        if not set(self.extensions) <= set(SHARD_EXTENSIONS) or len(set(self.extensions)) < len(self.extensions):
+            raise self._wrong("extensions", f"different ones of {', '.join(SHARD_EXTENSIONS)}")
         if self.resolution is not None:
             # A list arrives from JSON and YAML; keep the value hashable and equal to one built with a tuple.
             object.__setattr__(self, "resolution", tuple(self.resolution))
@@ -81,6 +96,11 @@ class DatasetSpec:
     def extension(self) -> str:
         """The samples' file name extension, without a dot."""
         return {"jpeg": "jpg", "png": "png", "bytes": "bin"}[self.image_format]
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether images are packed into tar shards."""
+        return self.shard_size_bytes is not None or self.samples_per_shard is not None
 
     @property
     def _least_bytes(self) -> int:
@@ -110,6 +130,7 @@ class DatasetSpec:
         """The spec as plain JSON values."""
         fields = asdict(self)
         fields["resolution"] = None if self.resolution is None else list(self.resolution)
+        fields["extensions"] = list(self.extensions)
         return fields
 
     @classmethod

@@ -7,11 +7,15 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from bucketbench.cluster.variables import multinode
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ConfigurationError
 from bucketbench.scenarios import find_scenario
 
 __all__ = ["config_directories", "settings_of"]
+
+# Here, since a launcher composes a job's configuration where it runs it, in a process that has imported little else.
+OmegaConf.register_new_resolver("multinode", multinode, replace=True)
 
 
 def settings_of(config: DictConfig, hydra: Any) -> JobSettings:

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 from bucketbench.clients.protocol import Target
 
 __all__ = [
+    "CLOCK_FILE",
     "JOB_FILE",
     "LOG_FILE",
     "OPERATIONS_FILE",
@@ -35,6 +36,7 @@ OPERATIONS_FILE: Final = "operations.jsonl"
 USAGE_FILE: Final = "usage.jsonl"
 OUTCOME_FILE: Final = "outcome.json"
 PROGRESS_FILE: Final = "progress.json"
+CLOCK_FILE: Final = "clock.json"
 
 _RANKS: Final = "ranks"
 

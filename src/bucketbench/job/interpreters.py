@@ -19,7 +19,9 @@ _SETUP: Final = Path("utils") / "setup_peer_env.sh"
 _LINES_SHOWN: Final = 8  # of what a failed installation wrote: pip ends with its error
 
 
-def made_interpreter(environment: str | None, *, client: str, say: Callable[[str], None], root: Path = _ROOT) -> Path:
+def made_interpreter(
+    environment: str | None, *, client: str, say: Callable[[str], None], root: Path | None = None
+) -> Path:
     """The Python that runs a client's jobs; its environment is made, or brought up to date, where that is needed.
 
     Two sweeps at once wait for one another; an environment that is there and up to date takes a moment.
@@ -28,7 +30,7 @@ def made_interpreter(environment: str | None, *, client: str, say: Callable[[str
         environment: the client's ``environment``, such as ``dataflux``; None for this interpreter.
         client: name of the client, for messages.
         say: is given a line before what may take minutes.
-        root: the repository.
+        root: the repository, or a folder that ``bucketbench init`` made.
 
     Raises:
         PreflightError: there is no such environment, or it could not be made; the message says how to make it.
@@ -36,11 +38,13 @@ def made_interpreter(environment: str | None, *, client: str, say: Callable[[str
     if environment is None:
         return Path(sys.executable)
     needs = f"the client {client} needs an environment of its own, {environment}"
+    if root is None:
+        root = _ROOT if (_ROOT / _SETUP).is_file() else Path.cwd()
     setup = root / _SETUP
     if not setup.is_file():
         raise PreflightError(
-            f"{needs}, which {_SETUP} of the repository makes, and this installation has no repository around it: "
-            f"run bucketbench from a clone, or leave {client} out of client=…"
+            f"{needs}, which {_SETUP} makes, and this directory has no such script: run bucketbench in a folder that "
+            f"`bucketbench init` made, or leave {client} out of client=…"
         )
     known = sorted(path.stem.removeprefix("constraints-") for path in root.glob("constraints-*.txt"))
     if environment not in known:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ import psutil
 
 from bucketbench.job.description import LOG_FILE, PROGRESS_FILE, rank_directories
 
-__all__ = ["ProcessEnd", "run_measured_process"]
+__all__ = ["NodeShare", "ProcessEnd", "run_measured_process"]
 
 _PROGRESS_S: Final = 1.0  # the measured process leaves word no more often
 _DUMP_S: Final = 0.2  # what a process that is stuck gets to write where it is; it takes a millisecond
@@ -26,7 +27,37 @@ _DUMPED_PROCESSES: Final = 10  # the workers of a job do the same work, so that 
 _REAP_S: Final = 10.0  # a killed process is gone in milliseconds, unless the kernel holds it in an I/O call
 _ORPHAN_S: Final = 20.0  # what an orphan gets to tidy up; removing composed objects is the longest, 15 s at most
 _POLL_S: Final = 0.02
+_JOIN_S: Final = 120  # the nodes have said that they are about to start it
 _JOB_VARIABLE: Final = "BUCKETBENCH_JOB"  # of every process that a job has started, and of no other
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeShare:
+    """One node's share of a job whose ranks run on several.
+
+    Args:
+        index: of the node; rank 0 is on node 0.
+        count: of all nodes, each with as many ranks as the others.
+        endpoint: host and port on node 0 by which the job's ranks find one another.
+        job_id: the job's, the same on all nodes.
+    """
+
+    index: int
+    count: int
+    endpoint: str
+    job_id: str
+
+    @property
+    def rendezvous(self) -> list[str]:
+        """What torchrun is told of the others. The nodes are numbered already, so that it has nothing to find out."""
+        return [
+            f"--nnodes={self.count}",
+            f"--node-rank={self.index}",
+            "--rdzv-backend=static",
+            f"--rdzv-endpoint={self.endpoint}",
+            f"--rdzv-id={self.job_id}",
+            f"--rdzv-conf=timeout={_JOIN_S}",
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,15 +68,24 @@ class ProcessEnd:
         returncode: its exit status, the negative of a signal's number.
         timed_out: whether it was killed for the time limit.
         wall_s: seconds from its start to its end.
+        given_up: why it was killed before, None where it was not.
     """
 
     returncode: int
     timed_out: bool
     wall_s: float
+    given_up: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every rank has ended by itself, and well."""
+        return self.returncode == 0 and not self.timed_out and self.given_up is None
 
     @property
     def reason(self) -> str:
         """In words why the process ended, for a job that left no outcome."""
+        if self.given_up is not None:
+            return self.given_up
         if self.timed_out:
             return (
                 f"killed after {self.wall_s:.0f} s, the job's time limit (time_limit_s); "
@@ -69,6 +109,8 @@ def run_measured_process(
     environment: Mapping[str, str],
     time_limit_s: float,
     on_progress: Callable[[dict[str, Any]], None],
+    share: NodeShare | None = None,
+    given_up: Callable[[], str | None] = lambda: None,
 ) -> ProcessEnd:
     """Run the job in ``directory`` and wait for its end.
 
@@ -78,29 +120,52 @@ def run_measured_process(
 
     Args:
         directory: with ``job.json``.
-        ranks: how many processes there are; torchrun starts them where it is more than one.
+        ranks: how many processes the job has; torchrun starts them where it is more than one.
         python: the interpreter, which has bucketbench and the client's packages.
         environment: all of the process's environment.
         time_limit_s: seconds after which it is killed.
         on_progress: called every now and then with the newest progress.
+        share: this node's of the ranks, where they run on several.
+        given_up: called as often; what it returns is why the process is to be killed.
 
     Raises:
         KeyboardInterrupt: as it arrives; the process is gone then.
     """
+    # What is killed leaves its temporary files, such as multiprocessing's sockets, whose paths must be short.
+    with tempfile.TemporaryDirectory(prefix="bucketbench-", ignore_cleanup_errors=True) as temporary:
+        return _run(
+            directory,
+            _launch(python, ranks, share),
+            environment={**environment, "TMPDIR": temporary},
+            time_limit_s=time_limit_s,
+            on_progress=on_progress,
+            given_up=given_up,
+        )
+
+
+def _run(
+    directory: Path,
+    launch: list[str],
+    *,
+    environment: Mapping[str, str],
+    time_limit_s: float,
+    on_progress: Callable[[dict[str, Any]], None],
+    given_up: Callable[[], str | None],
+) -> ProcessEnd:
     started_s = time.monotonic()
     job_id = uuid.uuid4().hex
     with (directory / LOG_FILE).open("ab") as log:
         process = subprocess.Popen(
-            [*_launch(python, ranks), "--end-with-parent", str(directory)],
+            [*launch, "--end-with-parent", str(directory)],
             stdin=subprocess.PIPE,  # held open, never written to: its end tells the process that we are gone
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**environment, _JOB_VARIABLE: job_id},
             start_new_session=True,
         )
-    timed_out = False
+    timed_out, reason = False, None
     try:
-        while process.poll() is None:
+        while process.poll() is None and (reason := given_up()) is None:
             elapsed_s = time.monotonic() - started_s
             if elapsed_s > time_limit_s:
                 timed_out = True
@@ -115,14 +180,15 @@ def run_measured_process(
             process.stdin.close()  # before the orphans are waited for: some end by it
         wall_s = time.monotonic() - started_s
         _end_orphans(job_id)
-    return ProcessEnd(returncode=process.returncode, timed_out=timed_out, wall_s=wall_s)
+    return ProcessEnd(returncode=process.returncode, timed_out=timed_out, wall_s=wall_s, given_up=reason)
 
 
-def _launch(python: Path, ranks: int) -> list[str]:
+def _launch(python: Path, ranks: int, share: NodeShare | None) -> list[str]:
     if ranks == 1:
         return [str(python), "-m", "bucketbench.worker"]
-    # A rendezvous of its own on a free port: two jobs at once do not meet.
-    torchrun = [str(python), "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    # On one machine a rendezvous of its own on a free port: two jobs at once do not meet.
+    nodes, rendezvous = (1, ["--standalone"]) if share is None else (share.count, share.rendezvous)
+    torchrun = [str(python), "-m", "torch.distributed.run", *rendezvous, f"--nproc-per-node={ranks // nodes}"]
     return [*torchrun, "--module", "bucketbench.worker"]
 
 

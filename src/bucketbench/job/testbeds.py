@@ -16,19 +16,21 @@ import psutil
 
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
-from bucketbench.job.environment import TESTBED_REGION, ask_loopback_directly
+from bucketbench.job.environment import TESTBED_REGION, ask_testbed_directly
 from bucketbench.progress import say
 from buckettestbed.launch import DirectoryInUseError, ForeignDirectoryError, RunningTestbed, launch_testbed
 
 __all__ = ["Testbeds"]
 
-_Key = tuple[bool, bool, str, str]  # whether TLS is spoken and ETags are opaque, where objects are kept, the bucket
+# Whether TLS is spoken and ETags are opaque, where objects are kept, the bucket, and where it listens.
+_Key = tuple[bool, bool, str, str, str]
 
 
 class Testbeds:
     """Finds the testbeds that run for a sweep, or starts them as jobs need them; its own end with the block.
 
-    A testbed listens on the loopback address, so that a job on another machine starts one of its own.
+    A testbed listens on the loopback address, so that a job on another machine starts one of its own. A job of several
+    machines has one, on the first of them, and has to tell it an address that the others reach (``target.listen``).
 
     Args:
         keeps_objects: whether they keep their objects in ``cache_dir``, so that the next sweep finds them.
@@ -107,10 +109,13 @@ class Testbeds:
             return None
         fields = settings.config["target"]
         tls, opaque_etags, bucket = bool(fields["tls"]), bool(fields["opaque_etags"]), str(fields["bucket"])
-        key = (tls, opaque_etags, str(settings.cache_directory), bucket)
+        host = str(fields["listen"])
+        key = (tls, opaque_etags, str(settings.cache_directory), bucket, host)
         if key not in self._testbeds:
-            ask_loopback_directly(os.environ)
-            self._testbeds[key] = self._launch(settings, buckets=[bucket], tls=tls, opaque_etags=opaque_etags)
+            ask_testbed_directly(os.environ, host)
+            self._testbeds[key] = self._launch(
+                settings, buckets=[bucket], host=host, tls=tls, opaque_etags=opaque_etags
+            )
         return self._testbeds[key]
 
     def _launch(self, settings: JobSettings, **options: Any) -> RunningTestbed:
@@ -133,10 +138,10 @@ class Testbeds:
 def _found_here(running: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Key, RunningTestbed]]:
     for fields in running:
         if fields["node"] == platform.node() and psutil.pid_exists(fields["pid"]):
-            tls, opaque_etags, directory, bucket = fields["key"]
+            tls, opaque_etags, directory, bucket, host = fields["key"]
             ca_certificate = fields["ca_certificate"]
             yield (
-                (tls, opaque_etags, directory, bucket),
+                (tls, opaque_etags, directory, bucket, host),
                 RunningTestbed(
                     s3_endpoint=fields["s3_endpoint"],
                     gcs_endpoint=fields["gcs_endpoint"],

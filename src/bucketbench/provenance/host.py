@@ -11,11 +11,16 @@ from typing import Any
 
 import psutil
 
+from bucketbench.provenance.cloud import describe_instance
+
 __all__ = ["describe_host", "git_commit"]
 
 
 def describe_host() -> dict[str, Any]:
-    """The machine: system, kernel, CPU model, cores that this process may use, memory in MiB. No name, no address."""
+    """The machine: system, kernel, CPU model, cores that this process may use, memory in MiB. No name, no address.
+
+    In a cloud, what kind of instance it is: see :func:`bucketbench.provenance.cloud.instance_of`.
+    """
     return {
         "system": platform.system(),
         "kernel": platform.release(),
@@ -23,6 +28,7 @@ def describe_host() -> dict[str, Any]:
         "cpu_model": _cpu_model(),
         "cpu_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_mib": psutil.virtual_memory().total >> 20,
+        **describe_instance(),
     }
 
 

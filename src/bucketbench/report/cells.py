@@ -2,27 +2,68 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from bucketbench.records import State
 from bucketbench.report.sections import Entry, Section
 from bucketbench.scenarios.presentation import Column, TableForm
-from bucketbench.statistics import FigureSummary, Status
+from bucketbench.statistics import FigureSummary, Role, Status, Summary
 
-__all__ = ["NOT_AVAILABLE", "columns", "has_words", "is_measured", "texts"]
+__all__ = [
+    "CEILING",
+    "NETWORK",
+    "NOT_AVAILABLE",
+    "client_text",
+    "columns",
+    "every_column",
+    "has_words",
+    "is_measured",
+    "number_text",
+    "texts",
+]
 
 NOT_AVAILABLE = "n/a"
 
-_CEILING = "ceiling %"
+_MOST_DIGITS = 8  # behind the point
+
+CEILING = "bare loop %"
+"""The column that has the figure that decides in percent of the bare loop's, which is no limit."""
+
+NETWORK = "network %"
+"""The column that has it in percent of what the network model lets through at most, which is one."""
+
+_ROLES = {Role.CEILING: "bare loop"}
 
 
-def columns(sections: Sequence[Section], form: TableForm) -> tuple[str, ...]:
-    """The headings of the columns; the percentage of the ceiling is one where a ceiling was measured."""
-    first, *others = (
-        column.heading for column in form.columns if not column.optional or is_measured(sections, column.figure)
-    )
-    measured = any(entry.percent_of_ceiling.value is not None for section in sections for entry in section.entries)
-    details = (heading for heading, _ in form.details)
-    return ("client", first, *([_CEILING] if measured else []), *others, *details, "errors", "status")
+def client_text(summary: Summary) -> str:
+    """A client's name, with its role where it does not compete."""
+    return summary.client + ("" if summary.role.competes else f" ({_ROLES.get(summary.role, summary.role)})")
+
+
+def columns(section: Section, sections: Sequence[Section], form: TableForm) -> tuple[str, ...]:
+    """The headings of a section's columns; the percentages of the bare loop and of the network's limit are
+    among them where these are known.
+
+    Where all columns are optional and nothing was measured, the first is left.
+    """
+    shown = [column.heading for column in form.columns if not column.optional or is_measured([section], column.figure)]
+    first, *others = shown or [form.columns[0].heading]
+    entries = [entry for section in sections for entry in section.entries]
+    percents = [
+        *([CEILING] if any(entry.percent_of_ceiling.value is not None for entry in entries) else []),
+        *([NETWORK] if any(entry.percent_of_network.value is not None for entry in entries) else []),
+    ]
+    details = [
+        heading for heading, name in form.details if len({entry.summary.details.get(name) for entry in entries}) > 1
+    ]
+    return ("client", first, *percents, *others, *details, "errors", "status")
+
+
+def every_column(form: TableForm) -> tuple[str, ...]:
+    """The headings of all columns that a section may have, in their order."""
+    first, *others = (column.heading for column in form.columns)
+    return ("client", first, CEILING, NETWORK, *others, *(heading for heading, _ in form.details), "errors", "status")
 
 
 def has_words(heading: str, form: TableForm) -> bool:
@@ -39,8 +80,9 @@ def texts(entry: Entry, headings: Sequence[str], form: TableForm) -> list[str]:
     """What stands in the row of a client, in the order of the headings."""
     summary = entry.summary
     texts_by_heading = {
-        "client": summary.client + ("" if summary.role.competes else f" ({summary.role})"),
-        _CEILING: _number(entry.percent_of_ceiling.value),
+        "client": client_text(summary),
+        CEILING: number_text(entry.percent_of_ceiling.value),
+        NETWORK: number_text(entry.percent_of_network.value),
         **{column.heading: _cell(column, summary.figures[column.figure]) for column in form.columns},
         **{heading: summary.details.get(name, NOT_AVAILABLE) for heading, name in form.details},
         "errors": NOT_AVAILABLE if summary.errors.value is None else f"{summary.errors.value:.0f}",
@@ -53,17 +95,21 @@ def _status(entry: Entry) -> str:
     summary = entry.summary
     if summary.status is Status.PARTIAL:
         return f"{len(summary.failures)}/{summary.repeats} failed"
+    state = summary.state
+    if summary.status is Status.OK and state is not None and state is not State.VALID:
+        marked = summary.repeats_by_state[state]
+        return str(state) if marked == summary.repeats else f"{marked}/{summary.repeats} {state}"
     return str(summary.status)
 
 
 def _cell(column: Column, figure: FigureSummary) -> str:
     spread = figure.spread if column.spread else None
-    beside = "" if spread is None else f" ± {_number(spread, scale=column.scale)}"
-    return _number(figure.median, scale=column.scale) + beside
+    beside = "" if spread is None else f" ± {number_text(spread, scale=column.scale)}"
+    return number_text(figure.median, scale=column.scale) + beside
 
 
-def _number(value: float | None, *, scale: float = 1) -> str:
-    """Three digits that count, or all before the point."""
+def number_text(value: float | None, *, scale: float = 1) -> str:
+    """Three digits that count, or all before the point; two of a value below a tenth."""
     if value is None:
         return NOT_AVAILABLE
     scaled = value * scale
@@ -71,4 +117,6 @@ def _number(value: float | None, *, scale: float = 1) -> str:
         return "0"
     if abs(scaled) >= 99.95:
         return f"{scaled:,.0f}"
+    if abs(scaled) < 0.0995:
+        return f"{scaled:.{min(1 - math.floor(math.log10(abs(scaled))), _MOST_DIGITS)}f}"
     return f"{scaled:.1f}" if abs(scaled) >= 9.995 else f"{scaled:.2f}"

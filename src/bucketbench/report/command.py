@@ -1,4 +1,4 @@
-"""``bucketbench report``: prints what runs found."""
+"""``bucketbench report``: prints what runs found, and writes it to files."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bucketbench.cost.pricing import SAME_REGION, read_pricing
 from bucketbench.errors import BucketbenchError
+from bucketbench.report.arguments import add_multirun, add_prices
+from bucketbench.report.costs import priced
 from bucketbench.report.derivation import derive_again
+from bucketbench.report.exports import write_csv, write_parquet
 from bucketbench.report.markdown import render_markdown
 from bucketbench.report.rows import json_rows
 from bucketbench.report.runs import Run, by_scenario, load_run, newest_run
@@ -30,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
         0 where the report was printed, 2 where there is none to print; the reason is then on standard error.
     """
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = _parser().parse_intermixed_args(argv)
     except SystemExit as ended:  # argparse has told why
         return ended.code if isinstance(ended.code, int) else 2
     try:
@@ -41,7 +45,12 @@ def main(argv: Sequence[str]) -> int:
         runs = [load_run(path) for path in arguments.runs or [newest_run(arguments.multirun)]]
         if arguments.recompute:
             runs = [derive_again(run) for run in runs]
-        _print([part for run in runs for part in by_scenario(run)], form=arguments.form)
+        pricing = read_pricing(arguments.prices, route=arguments.route or SAME_REGION)
+        with_costs = [priced(run, pricing) for run in runs]
+        _write(with_costs, arguments)
+        is_asked = bool(arguments.prices or arguments.route or arguments.form != "text")
+        shown = with_costs if is_asked else runs
+        _print([part for run in shown for part in by_scenario(run)], form=arguments.form)
         sys.stdout.flush()
     except BucketbenchError as error:
         sys.stderr.write(f"bucketbench report: {error}\n")
@@ -49,6 +58,19 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         redirect_to_devnull(sys.stdout)  # the reader, such as head, has seen enough
     return 0
+
+
+def _write(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
+    """Write the files that were asked for, each whole or not at all."""
+    parts = [part for run in runs for part in by_scenario(run)]
+    if arguments.html is not None:
+        from bucketbench.report.html import write_html
+
+        write_html(runs, arguments.html)
+    if arguments.csv is not None:
+        write_csv(parts, arguments.csv)
+    if arguments.parquet is not None:
+        write_parquet(parts, arguments.parquet)
 
 
 def _print(runs: Sequence[Run], *, form: str) -> None:
@@ -61,7 +83,8 @@ def _print(runs: Sequence[Run], *, form: str) -> None:
             sys.stdout.write("\n")
         if form == "markdown":
             # Alone, the tables are for a page that says what they are.
-            sys.stdout.write(f"### {run.scenario}\n\n" * (len(runs) > 1) + render_markdown(run))
+            title = f"### {run.name}{'' if run.disambiguator is None else f' ({run.disambiguator})'}\n\n"
+            sys.stdout.write(title * (len(runs) > 1) + render_markdown(run))
         else:
             print_report(run)
 
@@ -79,13 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         help="directory of a run, or its run_results.json; several are printed one below the other (default: the "
         "newest run)",
     )
-    parser.add_argument(
-        "--multirun",
-        type=Path,
-        default=Path("multirun"),
-        metavar="DIR",
-        help="directory of all runs, searched for the newest one (default: multirun)",
-    )
+    add_multirun(parser)
     parser.add_argument(
         "--recompute",
         action="store_true",
@@ -97,6 +114,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="the directory with a scenario of your own, as bucketbench run takes it",
     )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write a page with charts, which opens without a network"
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write every job as a line of CSV")
+    parser.add_argument(
+        "--parquet", type=Path, metavar="FILE", help="also write every job as a row of Parquet, which pandas reads"
+    )
+    add_prices(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
         "--json",

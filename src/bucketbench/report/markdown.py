@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bucketbench.report.cells import columns, has_words, texts
+from bucketbench.report.costs import figures_of, form_of
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange, shared_parameters
+from bucketbench.report.swept import swept_tables
 from bucketbench.report.wording import notes, parameter_text, verdicts
-from bucketbench.scenarios import find_scenario
 
-__all__ = ["render_markdown"]
+__all__ = ["escaped", "render_markdown", "table_line"]
 
 
 def render_markdown(run: Run) -> str:
@@ -20,32 +21,43 @@ def render_markdown(run: Run) -> str:
         IncomparableError: where jobs of the run cannot be put together.
     """
     sections = arrange(run)
-    scenario = find_scenario(run.scenario)
-    form, figures = scenario.table, scenario.figures
-    headings = columns(sections, form)
-    lines = [f"`{parameter_text(shared_parameters(run))}`", ""]
+    form, figures = form_of(run), figures_of(run)
+    lines = [] if run.label is None else [f"**{escaped(run.label)}**", ""]
+    lines += [f"`{parameter_text(shared_parameters(run))}`", ""]
     for section in sections:
         if section.varying:
             lines += [f"`{parameter_text(section.varying)}`", ""]
-        lines += [_line(headings), _line(":--" if has_words(name, form) else "--:" for name in headings)]
+        headings = columns(section, sections, form)
+        lines += [table_line(headings), table_line(":--" if has_words(name, form) else "--:" for name in headings)]
         for entry in section.entries:
-            cells = [_escaped(text) for text in texts(entry, headings, form)]
-            lines.append(_line(f"**{cell}**" if section.won(entry) else cell for cell in cells))
+            cells = [escaped(text) for text in texts(entry, headings, form)]
+            lines.append(table_line(f"**{cell}**" if section.won(entry) else cell for cell in cells))
         for verdict in verdicts(section, figures):
-            lines += ["", _escaped(verdict)]
+            lines += ["", escaped(verdict)]
         lines.append("")
         found = notes(section, form)
-        lines += [f"- {_escaped(note)}" for note in found] + [""] * bool(found)
+        lines += [f"- {escaped(note)}" for note in found] + [""] * bool(found)
+    for table in swept_tables(run, sections, form, figures):
+        lines += [f"{escaped(table.heading)} over {escaped(', '.join(table.keys))}", ""]
+        aligned = ["--:"] * (len(table.keys) + len(table.clients))
+        lines += [table_line(map(escaped, (*table.keys, *table.clients))), table_line(aligned)]
+        lines += [table_line(map(escaped, row)) for row in table.rows]
+        lines += [
+            table_line(["**best at**", *[""] * (len(table.keys) - 1), *(escaped(best.text) for best in table.best)])
+        ]
+        lines += ["", *(f"- {escaped(note)}" for note in table.notes()), *[""] * bool(table.notes())]
     lines += [form.legend]
-    lines += [""] * bool(run.notes) + [f"- {_escaped(note)}" for note in run.notes]
+    lines += [""] * bool(run.notes) + [f"- {escaped(note)}" for note in run.notes]
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Iterable[str]) -> str:
+def table_line(cells: Iterable[str]) -> str:
+    """A line of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Text that stands for itself in Markdown."""
     for character in "\\|*_`<":
         text = text.replace(character, f"\\{character}")
     return text

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from bucketbench.report.runs import Run
+from bucketbench.report.costs import form_of, prices_of
+from bucketbench.report.runs import Run, versions_of
 from bucketbench.report.sections import Entry, Section, arrange
-from bucketbench.scenarios import find_scenario
+from bucketbench.results.job import JobResult
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import Comparison, Contest, FigureSummary, Interval
 
@@ -18,17 +19,35 @@ __all__ = ["json_rows"]
 def json_rows(run: Run) -> list[dict[str, Any]]:
     """One object a client and parameter set.
 
-    A value that could not be measured is None, and ``<name>_reason`` beside it says why; where there is a value there
-    is no such name. ``errors`` is the sum over the repeats; the other figures are medians of the repeats that
-    succeeded. ``<name>_spread`` is the greatest distance of a repeat from the median, ``<name>_interval`` where the
-    median of many more repeats lies. The first of each style of data set has its ``margin`` over the second, and over
-    the best of another library as ``margin_over_other_library``.
+    ``run``, ``started_at``, ``label``, ``disambiguator`` and ``commit`` are those of its run, ``versions`` those of its
+    jobs, by package. A value that is not there is None, and ``<name>_reason`` beside it says why; where there is a
+    value there is no such name. ``errors`` is the sum over the repeats; the other figures are medians of the repeats
+    that succeeded. ``<name>_spread`` is the greatest distance of a repeat from the median, ``<name>_interval`` where
+    the median of many more repeats lies. ``validity`` is ``valid``, ``doubtful`` or ``invalid``, and ``marks`` has the
+    rules that repeats broke, with the reason. ``cost_per_<work>`` is in the currency of ``prices``. The first of each
+    style of data set has its ``margin`` over the second, and over the best of another library as
+    ``margin_over_other_library``.
 
     Raises:
         IncomparableError: where jobs of the run cannot be put together.
     """
-    form = find_scenario(run.scenario).table
-    return [_row(entry, section, form) for section in arrange(run) for entry in section.entries]
+    form = form_of(run)
+    of_run = {
+        "run": run.name,
+        **_value("started_at", run.started_at, "the results do not have it"),
+        **_value("label", run.label, "none was given"),
+        **_value("disambiguator", run.disambiguator, "none was given"),
+        **_value("commit", run.commit, "it was not run from a repository"),
+        **({} if run.pricing is None else {"prices": prices_of(run, run.pricing)}),
+    }
+    results: dict[str, list[JobResult]] = {}
+    for job, result in zip(run.jobs, run.results, strict=True):
+        results.setdefault(job.client, []).append(result)
+    return [
+        of_run | {"versions": versions_of(results[entry.summary.client])} | _row(entry, section, form)
+        for section in arrange(run)
+        for entry in section.entries
+    ]
 
 
 def _row(entry: Entry, section: Section, form: TableForm) -> dict[str, Any]:
@@ -42,8 +61,11 @@ def _row(entry: Entry, section: Section, form: TableForm) -> dict[str, Any]:
         "repeats_failed": len(summary.failures),
         "status": str(summary.status),
         "failures": list(summary.failures),
+        "marks": [asdict(mark) for mark in summary.marks],
         "details": dict(summary.details),
     }
+    state = None if summary.state is None else str(summary.state)
+    row |= _value("validity", state, "no repeat succeeded, or the version that recorded them did not judge it")
     row |= _value("library", summary.library, "the client's configuration names no package")
     for name in form.medians:
         row |= _value(name, summary.figures[name].median, summary.figures[name].reason)
@@ -51,6 +73,8 @@ def _row(entry: Entry, section: Section, form: TableForm) -> dict[str, Any]:
         row |= _spread(name, summary.figures[name])
     row |= _value("errors", None if summary.errors.value is None else int(summary.errors.value), summary.errors.reason)
     row |= _value("percent_of_ceiling", entry.percent_of_ceiling.value, entry.percent_of_ceiling.reason)
+    row |= _value("percent_of_network", entry.percent_of_network.value, entry.percent_of_network.reason)
+    row |= _value("percent_of_concurrency", entry.percent_of_concurrency.value, entry.percent_of_concurrency.reason)
     row["won"] = section.won(entry)
     deciding = section.contests[0].figure
     for figure in dict.fromkeys(contest.figure for contest in section.contests):

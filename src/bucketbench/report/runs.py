@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from bucketbench.cost.pricing import Pricing
 from bucketbench.errors import ResultsError
-from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, SCHEMA_VERSION
+from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, check_schema_version
 from bucketbench.results.job import JobResult
+from bucketbench.results.s3torchbenchmarking import is_run, run_results
 from bucketbench.statistics import MeasuredJob, Role
 
-__all__ = ["Run", "by_scenario", "load_run", "measured", "newest_run", "read_jobs"]
+__all__ = ["Run", "by_scenario", "every_run", "load_run", "measured", "newest_run", "read_jobs", "versions_of"]
 
 _T = TypeVar("_T")
 _JOB_MARKS = (JOB_RESULTS_FILE, "job.json")
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,23 +33,49 @@ class Run:
         directory: where the files lie.
         scenario: the scenario of its jobs; of the first where they are of several, see ``by_scenario``.
         jobs: the jobs whose results were read, failed ones among them.
+        results: what was read of each of them, in the same order.
         started_at: ISO 8601, None where the sweep was interrupted before it was written.
         ended_at: likewise.
         commit: of the repository that ran it, where known.
-        command: the overrides that it was started with, where known.
+        command: the overrides that it was started with, None where they are not known.
         host: what is known of the machine.
+        label: the words by which it is told from others, None where it has none.
         notes: what a reader must know to judge the run: that it was interrupted, and which jobs are missing.
+        pricing: by which prices the jobs have figures of costs, None where they have none.
     """
 
     directory: Path
     scenario: str
     jobs: tuple[MeasuredJob, ...]
+    results: tuple[JobResult, ...]
     started_at: str | None = None
     ended_at: str | None = None
     commit: str | None = None
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] | None = None
     host: Mapping[str, Any]
+    label: str | None = None
     notes: tuple[str, ...] = ()
+    pricing: Pricing | None = None
+
+    @property
+    def name(self) -> str:
+        """The scenario and the name of the directory, by which a run is told from others."""
+        return f"{self.scenario}/{self.directory.resolve().name}"
+
+    @property
+    def disambiguator(self) -> str | None:
+        """The word that marks its results; None where none was given."""
+        return ",".join(dict.fromkeys(one.disambiguator for one in self.results if one.disambiguator)) or None
+
+
+def versions_of(results: Iterable[JobResult]) -> dict[str, str]:
+    """The versions that some results were measured with, by package; of one of which they had several, all of them."""
+    found: dict[str, dict[str, None]] = {}
+    for result in results:
+        for name, version in result.versions.items():
+            if version is not None:
+                found.setdefault(name, {})[str(version)] = None
+    return {name: " and ".join(versions) for name, versions in sorted(found.items())}
 
 
 def load_run(path: Path) -> Run:
@@ -73,7 +103,12 @@ def by_scenario(run: Run) -> list[Run]:
     """
     scenarios = dict.fromkeys(job.scenario for job in run.jobs)
     return [
-        replace(run, scenario=scenario, jobs=tuple(job for job in run.jobs if job.scenario == scenario))
+        replace(
+            run,
+            scenario=scenario,
+            jobs=tuple(job for job in run.jobs if job.scenario == scenario),
+            results=tuple(result for result in run.results if result.scenario == scenario),
+        )
         for scenario in scenarios
     ]
 
@@ -87,14 +122,26 @@ def newest_run(multirun: Path) -> Path:
     Raises:
         ResultsError: where it has no run.
     """
-    runs = [directory for directory in multirun.glob("*/*") if directory.is_dir() and _is_run(directory)]
+    # Two sweeps may have started in the same second, with the same name in different scenarios.
+    return max(every_run(multirun), key=lambda directory: (directory.name, directory.stat().st_mtime_ns))
+
+
+def every_run(multirun: Path) -> list[Path]:
+    """The directories of all runs of all scenarios.
+
+    Args:
+        multirun: as of ``newest_run``.
+
+    Raises:
+        ResultsError: where it has no run.
+    """
+    runs = [directory for directory in sorted(multirun.glob("*/*")) if directory.is_dir() and _is_run(directory)]
     if not runs:
         raise ResultsError(
             f"there is no run in {multirun.absolute()}: run ./utils/run_dataset_benchmarks.sh first, name a run's "
             "directory, or say with --multirun where the runs are"
         )
-    # Two sweeps may have started in the same second, with the same name in different scenarios.
-    return max(runs, key=lambda directory: (directory.name, directory.stat().st_mtime_ns))
+    return runs
 
 
 def read_jobs(run_directory: Path) -> tuple[tuple[Path, JobResult], ...]:
@@ -127,7 +174,7 @@ def measured(results: Iterable[JobResult]) -> tuple[MeasuredJob, ...]:
     return tuple(
         MeasuredJob(
             scenario=result.scenario,
-            client=_label(result, variants[result.client]),
+            client=_contestant(result, variants[result.client]),
             role=_role(result),
             library=_library(result),
             parameters=result.parameters,
@@ -135,12 +182,14 @@ def measured(results: Iterable[JobResult]) -> tuple[MeasuredJob, ...]:
             figures=result.figures,
             details={name: str(value) for name, value in result.details.items()},
             failure=None if result.ok else result.reason or "no reason was recorded",
+            state=None if result.validity is None else result.validity.state,
+            marks=() if result.validity is None else result.validity.marks,
         )
         for result in results
     )
 
 
-def _label(result: JobResult, variants: Sequence[Mapping[str, Any]]) -> str:
+def _contestant(result: JobResult, variants: Sequence[Mapping[str, Any]]) -> str:
     absent = object()
     names = dict.fromkeys(name for options in variants for name in options)
     differing = [name for name in names if len({repr(options.get(name, absent)) for options in variants}) > 1]
@@ -159,16 +208,20 @@ def _whole_run(file: Path) -> Run:
     jobs = _field(fields, "jobs", list, file)
     if not jobs:
         raise ResultsError(f"{file} has no job: the sweep ended before its first job did, so there is nothing to show")
+    command = _optional(fields, "command", list, file)
+    results = tuple(_result(job, f"{file}, job {number}") for number, job in enumerate(jobs))
     return Run(
         directory=file.parent,
         scenario=_field(fields, "scenario", str, file),
-        jobs=measured(_result(job, f"{file}, job {number}") for number, job in enumerate(jobs)),
+        jobs=measured(results),
+        results=results,
         started_at=_optional(fields, "started_at", str, file),
         ended_at=_optional(fields, "ended_at", str, file),
         commit=_commit(fields),
-        command=tuple(str(override) for override in _optional(fields, "command", list, file) or ()),
+        command=None if command is None else tuple(map(str, command)),
         host=_optional(fields, "host", dict, file) or {},
-        notes=_incomplete(fields, len(jobs), file),
+        label=_label_of(results),
+        notes=(*_incomplete(fields, len(jobs), file), *_resumed(fields, results, file)),
     )
 
 
@@ -182,6 +235,23 @@ def _incomplete(fields: Mapping[str, Any], jobs: int, file: Path) -> tuple[str, 
     if planned is not None and planned != jobs:
         return (count,)
     return ()
+
+
+def _resumed(fields: Mapping[str, Any], results: Sequence[JobResult], file: Path) -> Iterator[str]:
+    """What a reader must know of a run that was not measured in one go."""
+    times = [str(at) for at in _optional(fields, "resumed_at", list, file) or ()]
+    if times:
+        yield f"the sweep was resumed at {', '.join(times)}: jobs before and after met the machine at different times"
+    commits = dict.fromkeys(str(result.commit) for result in results)
+    if len(commits) > 1:
+        yield f"its jobs were measured at different commits: {', '.join(commit[:12] for commit in commits)}"
+
+
+def _label_of(results: Sequence[JobResult]) -> str | None:
+    """The run's label, as each job has it; before there were labels that was the disambiguator."""
+    first = results[0]
+    label = first.config.get("label", first.disambiguator)
+    return None if label is None else str(label)
 
 
 def _interrupted_run(directory: Path) -> Run:
@@ -205,29 +275,33 @@ def _interrupted_run(directory: Path) -> Run:
         directory=directory,
         scenario=results[0].scenario,
         jobs=measured(results),
+        results=tuple(results),
         started_at=min((result.started_at for result in results if result.started_at), default=None),
         commit=results[0].commit,
         host=results[0].host,
+        label=_label_of(results),
         notes=tuple(notes),
     )
 
 
 def _read_object(file: Path) -> dict[str, Any]:
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        fields = json.loads(text)
+        if _HALF_CHARACTER.search(text):  # of a file's name that is no text: no encoding could write it
+            fields = json.loads(json.dumps(fields, ensure_ascii=False).encode(errors="replace"))
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"{file} is damaged, it is not whole JSON: {error}{_way_out(file)}") from error
     if not isinstance(fields, dict):
         raise ResultsError(f"{file} is damaged: expected an object, got {type(fields).__name__}{_way_out(file)}")
-    version = fields.get("schema_version")
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise ResultsError(f"{file} is no result of bucketbench: its schema_version is {version!r}, not a number")
-    if version > SCHEMA_VERSION:
-        raise ResultsError(
-            f"{file} has schema version {version}, and this bucketbench reads up to {SCHEMA_VERSION}: update it"
-        )
+    if is_run(fields):
+        try:
+            return run_results(fields)
+        except ResultsError as error:
+            raise ResultsError(f"{file} cannot be read: {error}") from error
+    check_schema_version(fields, file)
     return fields
 
 

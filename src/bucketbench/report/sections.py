@@ -8,19 +8,30 @@ from dataclasses import dataclass
 from typing import Any
 
 from bucketbench.records import Figure
+from bucketbench.report.costs import figures_of
 from bucketbench.report.runs import Run
 from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import Better, Contest, Role, Status, Summary, hold_contests, summarise
+from bucketbench.statistics.network_limits import percent_of_bandwidth, percent_of_concurrency
 
 __all__ = ["Entry", "Section", "arrange", "shared_parameters"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One client in a section: its summary, and the figure that decides in percent of the fastest ceiling's."""
+    """One client in a section.
+
+    Args:
+        summary: of its repeats.
+        percent_of_ceiling: the figure that decides, in percent of the fastest bare loop's (``role: ceiling``).
+        percent_of_network: likewise of what the network model lets through at most.
+        percent_of_concurrency: likewise of what as many requests at once as the client has can carry there.
+    """
 
     summary: Summary
     percent_of_ceiling: Figure
+    percent_of_network: Figure
+    percent_of_concurrency: Figure
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,29 +63,41 @@ def arrange(run: Run) -> list[Section]:
         IncomparableError: where jobs of the run cannot be put together.
     """
     groups: dict[str, list[Summary]] = {}
-    known = find_scenario(run.scenario).figures
+    known, carries = figures_of(run), find_scenario(run.scenario).table.carries
     for summary in summarise(run.jobs, units=known.units):
         groups.setdefault(json.dumps(summary.parameters, sort_keys=True), []).append(summary)
     names = _varying(run)
-    deciding = known.contests[0]
-    better = known.kinds[deciding].better
     sections = []
     for summaries in groups.values():
+        contested = _contested(summaries, known.contests)
+        deciding = contested[0]
+        better = known.kinds[deciding].better
         parameters = summaries[0].parameters
         varying = {name: parameters[name] for name in names if name in parameters}
         ceilings = [entry for entry in summaries if entry.role is Role.CEILING]
         ceiling = min(ceilings, key=lambda found: _place(found, deciding, better), default=None)
         entries = [
-            Entry(summary=summary, percent_of_ceiling=_percent(summary, ceiling, deciding, better))
+            Entry(
+                summary=summary,
+                percent_of_ceiling=_percent(summary, ceiling, deciding, better),
+                percent_of_network=percent_of_bandwidth(summary, figure=deciding, direction=carries),
+                percent_of_concurrency=percent_of_concurrency(summary, figure=deciding),
+            )
             for summary in sorted(summaries, key=lambda found: _place(found, deciding, better))
         ]
         contests = [
             contest
-            for name in known.contests
+            for name in contested
             for contest in hold_contests(summaries, figure=name, better=known.kinds[name].better)
         ]
         sections.append(Section(varying=varying, entries=entries, contests=contests))
     return sections
+
+
+def _contested(summaries: Sequence[Summary], figures: Sequence[str]) -> Sequence[str]:
+    """The figures by which clients are compared that any of them has, since a job may measure some of them alone."""
+    measured = [name for name in figures if any(one.figures[name].median is not None for one in summaries)]
+    return measured or figures
 
 
 def shared_parameters(run: Run) -> dict[str, Any]:
@@ -120,12 +143,12 @@ def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, bool, b
 
 
 def _percent(summary: Summary, ceiling: Summary | None, figure: str, better: Better) -> Figure:
-    """How near a client comes to the ceiling, 100 for as good."""
+    """How near a client comes to the bare loop, 100 for as good; it may be better than that."""
     if ceiling is None:
-        return Figure(unit="%", reason="no client with role: ceiling was part of the run")
+        return Figure(unit="%", reason="no bare loop (role: ceiling) was part of the run")
     own, best = summary.figures[figure].median, ceiling.figures[figure].median
     if not best:
-        return Figure(unit="%", reason=f"the ceiling, {ceiling.client}, has no {figure}")
+        return Figure(unit="%", reason=f"the bare loop, {ceiling.client}, has no {figure}")
     if not own:
         return Figure(unit="%", reason=summary.figures[figure].reason or f"its {figure} is 0")
     return Figure(unit="%", value=100 * (best / own if better is Better.LOWER else own / best))

@@ -6,12 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bucketbench.records import State
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
 from bucketbench.scenarios.presentation import TableForm
-from bucketbench.statistics import MINIMUM_REPEATS, Comparison, Contest, FigureSet, Role, Status, Verdict
+from bucketbench.statistics import (
+    MINIMUM_REPEATS,
+    Comparison,
+    Contest,
+    FigureSet,
+    RepeatedMark,
+    Role,
+    Status,
+    Summary,
+    Verdict,
+)
 
-__all__ = ["heading", "notes", "parameter_text", "verdicts"]
+__all__ = ["heading", "notes", "parameter_text", "plain_text", "plural", "shortened", "verdicts"]
 
 _MOST_CHARACTERS = 400  # of a reason: a library's message may be a page long; the files have all of it
 
@@ -21,11 +32,15 @@ def heading(run: Run) -> str:
     clients = len({job.client for job in run.jobs})
     failed = sum(job.failure is not None for job in run.jobs)
     parts = [
-        f"{run.scenario} scenario: {_plural(len(run.jobs), 'job')} of {_plural(clients, 'client')}, {failed} failed",
+        f"{run.scenario} scenario: {plural(len(run.jobs), 'job')} of {plural(clients, 'client')}, {failed} failed",
         f"run {_shown(run.directory)}",
     ]
+    if run.label not in (None, run.disambiguator):
+        parts.append(f"label {run.label}")
     if run.started_at is not None:
         parts.append(f"started {run.started_at}")
+    if run.disambiguator is not None:
+        parts.append(f"disambiguator {run.disambiguator}")
     if run.commit is not None:
         commit, *changed = run.commit.split("-", 1)
         parts.append(f"commit {'-'.join([commit[:12], *changed])}")
@@ -42,13 +57,14 @@ def _host(host: Mapping[str, Any]) -> str:
     known = [
         f"{cores} cores of {host.get('cpu_model', 'an unknown CPU')}" if isinstance(cores, int) else "",
         f"{memory_mib / 1024:.1f} GiB memory" if isinstance(memory_mib, int) else "",
+        str(host.get("instance_type") or ""),
     ]
     return ", ".join(part for part in known if part)
 
 
 def parameter_text(parameters: Mapping[str, Any]) -> str:
     """Parameters as they would be given on the command line."""
-    return " ".join(f"{name}={_plain(value)}" for name, value in parameters.items())
+    return " ".join(f"{name}={plain_text(value)}" for name, value in parameters.items())
 
 
 def verdicts(section: Section, figures: FigureSet) -> list[str]:
@@ -62,15 +78,25 @@ def verdicts(section: Section, figures: FigureSet) -> list[str]:
 
 def _verdict(contest: Contest, figures: FigureSet) -> str:
     if contest.verdict is Verdict.NO_CONTEST:
-        return "No winner: no contestant succeeded in all its repeats."
+        invalid = any(entry.state is State.INVALID for entry in contest.excluded)
+        return f"No winner: no contestant succeeded in all its repeats{' with valid figures' if invalid else ''}."
     first = contest.ranking[0].client
     if contest.margin is None:
-        return f"No contest: {first} is the only contestant that succeeded in all its repeats."
+        return f"No contest: {first} is the only contestant that succeeded in all its repeats{_doubted(contest)}."
     compared = figures.kinds[contest.figure].contest
     against = f"{contest.margin.ratio:.2f} times the {compared} of {_against(contest.margin)}"
     if contest.rival not in (None, contest.margin):
         against += f", and {contest.rival.ratio:.2f} times that of {_against(contest.rival)}"
-    return f"{first} won with {against}." if contest.verdict is Verdict.WON else f"Undecided: {first} had {against}."
+    told = f"{first} won with {against}" if contest.verdict is Verdict.WON else f"Undecided: {first} had {against}"
+    return f"{told}{_doubted(contest)}."
+
+
+def _doubted(contest: Contest) -> str:
+    """Which of those that the verdict is about have doubtful figures."""
+    named = {contest.ranking[0].client}
+    named |= {one.denominator for one in (contest.margin, contest.rival) if one is not None}
+    doubtful = [entry.client for entry in contest.ranking if entry.client in named and entry.state is State.DOUBTFUL]
+    return f"; the figures of {' and '.join(doubtful)} are doubtful" if doubtful else ""
 
 
 def _against(comparison: Comparison) -> str:
@@ -93,19 +119,36 @@ def notes(section: Section, form: TableForm) -> list[str]:
         summary = entry.summary
         if summary.failures:
             reasons = "; ".join(dict.fromkeys(summary.failures))
-            failed = f"{len(summary.failures)} of {_plural(summary.repeats, 'repeat')} failed"
-            lines.append(f"{summary.client}: {failed}: {_short(reasons)}")
+            failed = f"{len(summary.failures)} of {plural(summary.repeats, 'repeat')} failed"
+            lines.append(f"{summary.client}: {failed}: {shortened(reasons)}")
     for summary, figure in ((summary, contest.figure) for contest in section.contests for summary in contest.excluded):
         if summary.status is Status.PARTIAL:
             lines.append(f"{summary.client}: takes no part in the contest, since not all its repeats succeeded")
+        elif summary.state is State.INVALID:
+            lines.append(f"{summary.client}: takes no part in the contest, since its figures are invalid")
         elif summary.status is Status.OK:
             lines.append(f"{summary.client}: takes no part in the contest, since a repeat has no {figure} above 0")
+    lines = [*_broken_rules(section), *dict.fromkeys(lines)]
     lines += _least(section, form)
     lines += _absent(section, form)
     if any(entry.summary.role is Role.CEILING for entry in section.entries) and all(
         entry.percent_of_ceiling.value is None for entry in section.entries
     ):
-        lines.append(f"ceiling %: n/a: {section.entries[0].percent_of_ceiling.reason}")
+        lines.append(f"bare loop %: n/a: {section.entries[0].percent_of_ceiling.reason}")
+    return lines
+
+
+def _broken_rules(section: Section) -> list[str]:
+    """Which rules of a valid measurement were broken, by whom, and what was found."""
+    broken: dict[tuple[State, str], list[tuple[Summary, RepeatedMark]]] = {}
+    for summary in (entry.summary for entry in section.entries):
+        for mark in summary.marks:
+            broken.setdefault((mark.state, mark.rule), []).append((summary, mark))
+    lines = []
+    for (state, rule), found in sorted(broken.items(), key=lambda item: item[0][0] is State.DOUBTFUL):
+        clients = ", ".join(f"{summary.client} ({mark.repeats}/{summary.repeats})" for summary, mark in found)
+        such = " such as" if len(found) > 1 or found[0][1].repeats > 1 else ""
+        lines.append(f"{state} ({rule}): {clients}:{such} {shortened(found[0][1].reason)}")
     return lines
 
 
@@ -120,7 +163,7 @@ def _least(section: Section, form: TableForm) -> list[str]:
         if least is None or summary.status is Status.FAILED:
             continue
         if median is None:
-            lines.append(f"{summary.client}: {figure} n/a: {_short(summary.figures[figure].reason or '')}")
+            lines.append(f"{summary.client}: {figure} n/a: {shortened(summary.figures[figure].reason or '')}")
         else:
             met = "meets" if median >= least else "does not meet"
             lines.append(f"{summary.client}: {figure} {median:.1f} {met} the {least:g} of {parameter}")
@@ -136,17 +179,20 @@ def _absent(section: Section, form: TableForm) -> list[str]:
                 clients.setdefault((name, reason), []).append(entry.summary.client)
         if entry.summary.errors.reason is not None:
             clients.setdefault(("errors", entry.summary.errors.reason), []).append(entry.summary.client)
-    return [f"{', '.join(names)}: {figure} n/a: {_short(reason)}" for (figure, reason), names in clients.items()]
+    return [f"{', '.join(names)}: {figure} n/a: {shortened(reason)}" for (figure, reason), names in clients.items()]
 
 
-def _plain(value: Any) -> str:
+def plain_text(value: Any) -> str:
+    """A value as it would be given on the command line."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """How many there are of what."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
+    """A reason in one line, the end of a very long one left out."""
     line = " ".join(text.split())
     return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 3]}..."

@@ -11,9 +11,17 @@ from typing import Any, Final, Literal, cast
 
 from bucketbench.errors import ResultsError
 
-__all__ = ["JOB_RESULTS_FILE", "RUN_RESULTS_FILE", "SCHEMA_VERSION", "read_job_results", "schema", "write_json"]
+__all__ = [
+    "JOB_RESULTS_FILE",
+    "RUN_RESULTS_FILE",
+    "SCHEMA_VERSION",
+    "check_schema_version",
+    "read_job_results",
+    "schema",
+    "write_json",
+]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Version of both files' format; it rises with any change that a reader of the old one could not take."""
 
 JOB_RESULTS_FILE: Final = "job_results.json"
@@ -32,6 +40,23 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         unfinished.replace(path)
     except (OSError, ValueError) as error:
         raise ResultsError(f"{path} could not be written: {error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def check_schema_version(fields: Mapping[str, Any], file: Path) -> None:
+    """Raise where the content of a result file is of no version that is read here.
+
+    Raises:
+        ResultsError: it has no version, or a newer one.
+    """
+    version = fields.get("schema_version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise ResultsError(f"{file} is no result of bucketbench: its schema_version is {version!r}, not a number")
+    if version > SCHEMA_VERSION:
+        raise ResultsError(
+            f"{file} has schema version {version}, and this bucketbench reads up to {SCHEMA_VERSION}: update it"
+        )
 
 
 def read_job_results(run_directory: Path) -> list[dict[str, Any]]:
@@ -51,7 +76,12 @@ def read_job_results(run_directory: Path) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: int(result.get("number", 0)))
 
 
-def schema(name: Literal["job_results", "run_results"]) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a result file."""
+def schema(name: Literal["job_results", "run_results", "operation", "usage_sample"]) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a result file, or of a line of a file of raw records.
+
+    Args:
+        name: ``job_results`` and ``run_results`` of the files of these names, ``operation`` of a line of
+            ``operations.jsonl``, ``usage_sample`` of a line of ``usage.jsonl``.
+    """
     text = (resources.files("bucketbench.results") / "schema" / f"{name}.schema.json").read_text(encoding="utf-8")
     return cast("dict[str, Any]", json.loads(text))

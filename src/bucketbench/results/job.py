@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -14,14 +15,19 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ResultsError
 from bucketbench.records import Figure
 from bucketbench.results.files import JOB_RESULTS_FILE, SCHEMA_VERSION, write_json
-from bucketbench.results.raw import read_outcome, read_raw
+from bucketbench.results.raw import RawRecords, read_outcome, read_raw
+from bucketbench.results.record import now
 from bucketbench.scenarios import find_scenario
-from bucketbench.secrecy import redacted
-from bucketbench.statistics import FigureSet, Role, ServerCounts
+from bucketbench.secrecy import home_directories, without_home, without_secrets
+from bucketbench.statistics import FigureSet, Role, ServerCounts, Traffic
+from bucketbench.validity import Evidence, Validity, judge, without_outside
 
-__all__ = ["JobResult", "cache_state", "job_result"]
+__all__ = ["INTERRUPTED", "JobResult", "cache_state", "digest", "job_result", "traffic_fields", "validity_of"]
 
-_DIGEST_CHARACTERS = 16
+INTERRUPTED: Final = "interrupted"
+"""The reason of a job that was under way when its sweep was ended: it says nothing about the client."""
+
+_DIGEST_CHARACTERS: Final = 16
 
 
 class JobResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +43,8 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     repeat: int
     status: Literal["ok", "failed"]
     figures: dict[str, Figure]
+    traffic: dict[str, Traffic] = {}
+    traffic_reason: str | None = None
     number: int = 0
     role: Role | None = None
     client_options: dict[str, Any] = {}
@@ -44,8 +52,10 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     disambiguator: str | None = None
     reason: str | None = None
     started_at: str | None = None
+    ended_at: str | None = None
     verification: dict[str, Any] | None = None
     details: dict[str, Any] = {}
+    validity: Validity | None = None
     cache: dict[str, str] = {}
     versions: dict[str, str | None] = {}
     host: dict[str, Any] = {}
@@ -56,6 +66,18 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         """Whether the job did what it was to do, and everything arrived as it should."""
         return self.status == "ok"
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was ended by whoever ended the sweep."""
+        return self.status == "failed" and self.reason == INTERRUPTED
+
+    @property
+    def took_s(self) -> float | None:
+        """Seconds from the job's beginning to its results; None in results of a version that did not record it."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return (datetime.fromisoformat(self.ended_at) - datetime.fromisoformat(self.started_at)).total_seconds()
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain JSON values."""
@@ -98,41 +120,73 @@ def job_result(
     """
     outcome = read_outcome(directory, otherwise=reason)
     status = outcome["status"]
-    failure = None if outcome["reason"] is None else redacted(str(outcome["reason"]), secrets)
+    failure = None if outcome["reason"] is None else _without_private(str(outcome["reason"]), secrets)
     known = find_scenario(settings.scenario).figures
+    memory_mib, validity = host.get("memory_mib"), None
     try:
-        figures = _figures(directory, outcome, known=known, failure=failure)
+        records = read_raw(directory, ended=status == "ok")
+        figures, traffic = _derived(records, outcome, known=known, failure=failure)
+        if status == "ok":
+            validity = validity_of(
+                records,
+                server=_server_counts(outcome),
+                details=outcome["details"],
+                nodes=settings.config["nodes"],
+                memory_mib=memory_mib,
+            )
     except (ResultsError, ValueError, TypeError) as error:
-        status, failure = "failed", f"the job's raw records are damaged: {error}"
-        figures = known.unmeasured(failure)
-    parameters, client_options = settings.parameters, settings.client_options
+        status, failure = "failed", _without_private(f"the job's raw records are damaged: {error}", secrets)
+        figures, traffic = known.unmeasured(failure), failure
+    told = {
+        "parameters": settings.parameters,
+        "client_options": settings.client_options,
+        "config": dict(settings.config),
+        "details": outcome["details"] | ({"objects_left": str(objects_left)} if objects_left else {}),
+        "verification": outcome["verification"],
+        "disambiguator": settings.config["disambiguator"],
+    }
+    told = _without_private(told, secrets)
     return JobResult(
         schema_version=SCHEMA_VERSION,
         scenario=settings.scenario,
         number=number,
         client=settings.client.name,
         role=Role(settings.config["client"]["role"]),
-        client_options=client_options,
-        parameters=parameters,
-        configuration={"experiment": _digest(parameters), "client": _digest(client_options)},
+        client_options=told["client_options"],
+        parameters=told["parameters"],
+        configuration={"experiment": digest(told["parameters"]), "client": digest(told["client_options"])},
         repeat=settings.repeat,
-        disambiguator=settings.config["disambiguator"],
+        disambiguator=told["disambiguator"],
         status=status,
         reason=failure,
         started_at=started_at,
+        ended_at=now(),
         figures=figures,
-        verification=outcome["verification"],
-        details=outcome["details"] | ({"objects_left": str(objects_left)} if objects_left else {}),
+        **traffic_fields(traffic),
+        verification=told["verification"],
+        details=told["details"],
+        validity=validity,
         cache=cache_state(settings),
         versions=outcome["versions"],
         host=dict(host),
-        config=dict(settings.config),
+        config=told["config"],
         commit=commit,
     )
 
 
+def _without_private(content: Any, secrets: tuple[str, ...]) -> Any:
+    """A JSON value without credentials, and without the name of the user's home directory."""
+    return without_home(without_secrets(content, secrets), home_directories())
+
+
 def cache_state(settings: JobSettings) -> dict[str, str]:
     """Whether the data were cold or warm, and how that is known."""
+    if settings.config.get("clear_kernel_cache"):
+        return {
+            "state": "cold",
+            "how": "the kernel's cache of files was dropped before each measured epoch or load; that what clients of "
+            "files read then came from a device is checked by the kernel's own count (rule page_cache)",
+        }
     if settings.uses_testbed:
         return {
             "state": "warm",
@@ -147,17 +201,61 @@ def cache_state(settings: JobSettings) -> dict[str, str]:
     }
 
 
-def _figures(
-    directory: Path, outcome: Mapping[str, Any], *, known: FigureSet, failure: str | None
-) -> dict[str, Figure]:
-    operations, usage = read_raw(directory, ended=outcome["status"] == "ok")
+def traffic_fields(found: Mapping[str, Traffic] | str) -> dict[str, Any]:
+    """The fields of a result that tell what its work asked of the service, or why that is not known."""
+    if isinstance(found, str):
+        return {"traffic": {}, "traffic_reason": found}
+    return {"traffic": dict(found), "traffic_reason": None}
+
+
+def validity_of(
+    records: RawRecords,
+    *,
+    server: ServerCounts | None,
+    details: Mapping[str, Any],
+    nodes: int,
+    memory_mib: int | None,
+) -> Validity:
+    """Judge a job that succeeded by what it left.
+
+    Args:
+        records: its operations and usage samples.
+        server: what the server counted; None where it tells nothing.
+        details: how it was measured.
+        nodes: machines that it ran on.
+        memory_mib: of the machine, where it is known.
+    """
+    operations, usage = records
+    return judge(
+        Evidence(
+            operations=operations,
+            usage=usage,
+            server=server,
+            details={name: str(value) for name, value in details.items()},
+            nodes=nodes,
+            memory_bytes=None if memory_mib is None else memory_mib << 20,
+        )
+    )
+
+
+def _derived(
+    records: RawRecords, outcome: Mapping[str, Any], *, known: FigureSet, failure: str | None
+) -> tuple[dict[str, Figure], Mapping[str, Traffic] | str]:
+    operations, usage = records
     if not operations:
-        return known.unmeasured(f"the job failed before it recorded anything: {failure}")
+        reason = f"the job failed before it recorded anything: {failure}"
+        return known.unmeasured(reason), reason
+    server = _server_counts(outcome)
+    figures = without_outside(known.of_job(operations, usage, server=server), outcome["details"])
+    return figures, known.traffic(operations, server)
+
+
+def _server_counts(outcome: Mapping[str, Any]) -> ServerCounts | None:
     server = outcome["server"]
-    return known.of_job(operations, usage, server=None if server is None else ServerCounts(**server))
+    return None if server is None else ServerCounts(**server)
 
 
-def _digest(values: Mapping[str, Any]) -> str:
-    """What tells two configurations apart, whatever their files are called."""
+def digest(values: Mapping[str, Any]) -> str:
+    """What tells two configurations apart, whatever their files are called: 16 hexadecimal digits."""
     canonical = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:_DIGEST_CHARACTERS]

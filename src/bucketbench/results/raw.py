@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bucketbench.errors import ResultsError
-from bucketbench.job.description import OPERATIONS_FILE, OUTCOME_FILE, USAGE_FILE, rank_directories
+from bucketbench.job.description import CLOCK_FILE, OPERATIONS_FILE, OUTCOME_FILE, USAGE_FILE, rank_directories
 from bucketbench.records import Operation, UsageSample
 from bucketbench.statistics import ServerCounts
 
 __all__ = ["RawRecords", "read_outcome", "read_raw", "read_server"]
 
 _T = TypeVar("_T")
+_PEER_LOST = "/gloo/transport/"  # what a rank says whose peer has gone, whatever that one has met
 
 RawRecords = tuple[list[Operation], list[UsageSample]]
 """Operations and usage samples."""
 
 
 def read_raw(directory: Path, *, ended: bool) -> RawRecords:
-    """The operations and usage samples of a job, those of rank 0 first.
+    """The operations and usage samples of a job, those of rank 0 first, all by the clock of rank 0's machine.
 
     Args:
         directory: the job's.
@@ -34,10 +35,44 @@ def read_raw(directory: Path, *, ended: bool) -> RawRecords:
     """
     operations: list[Operation] = []
     usage: list[UsageSample] = []
-    for rank, folder in enumerate(rank_directories(directory)):
-        operations += _records(folder / OPERATIONS_FILE, Operation.from_json, ended=ended)
-        usage += (replace(u, rank=rank) for u in _records(folder / USAGE_FILE, UsageSample.from_json, ended=ended))
+    folders = rank_directories(directory)
+    if ended:
+        _check_all_there(directory, folders)
+    for rank, folder in enumerate(folders):
+        ahead_s = _clock_offset_s(folder)
+        operations += (
+            replace(one, started_s=one.started_s + ahead_s, ended_s=one.ended_s + ahead_s)
+            for one in _records(folder / OPERATIONS_FILE, Operation.from_json, ended=ended)
+        )
+        usage += (
+            replace(sample, rank=rank, at_s=sample.at_s + ahead_s)
+            for sample in _records(folder / USAGE_FILE, UsageSample.from_json, ended=ended)
+        )
     return operations, usage
+
+
+def _check_all_there(directory: Path, folders: list[Path]) -> None:
+    """Raise where a rank's records are gone: without them the others would have done all of its work."""
+    outcome = _outcome(folders[0] / OUTCOME_FILE) or {}
+    told = outcome.get("ranks", len(folders))  # what a version recorded that did not tell it
+    there = [int(folder.name) for folder in folders] if folders != [directory] else [0]
+    gone = sorted({*range(told), *range(there[-1])} - {*there})
+    if gone:
+        raise ResultsError(
+            f"{directory} has no records of {_ranks_named(gone)}: the figures of a job are of all its ranks, put their "
+            "folders back below ranks/"
+        )
+
+
+def _clock_offset_s(folder: Path) -> float:
+    """What a rank's times lack to those of rank 0; nothing where all ranks are on one machine."""
+    path = folder / CLOCK_FILE
+    try:
+        return float(json.loads(path.read_bytes())["offset_s"])
+    except FileNotFoundError:
+        return 0.0
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ResultsError(f"{path} is damaged, it has no offset: {error}") from error
 
 
 def _records(path: Path, parse: Callable[[dict[str, Any]], _T], *, ended: bool) -> Iterator[_T]:
@@ -65,16 +100,28 @@ def read_outcome(directory: Path, *, otherwise: str) -> dict[str, Any]:
     """
     folders = rank_directories(directory)
     outcomes = [_outcome(folder / OUTCOME_FILE) for folder in folders]
-    failures = [
-        (f"rank {rank}: {outcome['reason']}" if len(folders) > 1 else outcome["reason"])
-        for rank, outcome in enumerate(outcomes)
-        if outcome is not None and outcome["status"] != "ok"
-    ]
+    failures: dict[str, list[int]] = {}
+    for rank, outcome in enumerate(outcomes):
+        if outcome is not None and outcome["status"] != "ok":
+            failures.setdefault(str(outcome["reason"]), []).append(rank)
+    alone = [told for told in failures if _PEER_LOST not in told]
+    for told in list(failures) if alone else ():
+        if told not in alone:
+            del failures[told]  # it is what the failure of another rank has made of this one
     first = outcomes[0]
     if first is None or None in outcomes or failures:
         empty: dict[str, Any] = {"verification": None, "server": None, "details": {}, "versions": {}}
-        return {**empty, **(first or {}), "status": "failed", "reason": "; ".join(failures) or otherwise}
+        reason = "; ".join(
+            f"{_ranks_named(ranks)}: {told}" if len(folders) > 1 else told for told, ranks in failures.items()
+        )
+        return {**empty, **(first or {}), "status": "failed", "reason": reason or otherwise}
     return first
+
+
+def _ranks_named(ranks: list[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
 
 
 def _outcome(path: Path) -> dict[str, Any] | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["Column", "TableForm"]
+from bucketbench.records import OperationKind
+
+__all__ = ["Column", "Panel", "Stream", "TableForm"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,12 +29,45 @@ class Column:
     optional: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Figures that are drawn beside each other, one chart each.
+
+    Args:
+        title: what they have in common.
+        figures: their names; one that no client has is left out.
+    """
+
+    title: str
+    figures: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stream:
+    """Operations that are drawn one by one: how long each took, and what they brought in each second.
+
+    Args:
+        kind: which operations.
+        title: what one of them is, such as *fetch of a batch*.
+        amount: the field of an operation that counts.
+        unit: of the rate.
+        scale: what the field is multiplied by to be in that unit a second.
+    """
+
+    kind: OperationKind
+    title: str
+    amount: Literal["content_bytes", "samples"] = "content_bytes"
+    unit: str = "MiB/s"
+    scale: float = 1 / 2**20
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableForm:
     """How the jobs of a scenario are shown.
 
     Args:
-        columns: the first is of the figure that decides, and the percentage of the ceiling follows it.
+        columns: the first is of the figure that decides; its percentages of the bare loop and of the network model's
+            limit follow it.
         legend: what a reader of the table must know.
         counted: what a job counts, in the plural, for its progress.
         headline: figures shown as soon as a job is over.
@@ -40,6 +76,9 @@ class TableForm:
         spreads: those of them that have their spread and interval there.
         details: columns of words: the heading, and the detail of the jobs that stands in it.
         least: a figure, and the parameter with the least value that is asked of it; None where nothing is.
+        panels: the charts of a page, beside those of the figures by which clients are compared.
+        streams: what is drawn over time there, and operation by operation.
+        carries: which way the content of the figure that decides goes.
     """
 
     columns: tuple[Column, ...]
@@ -51,3 +90,6 @@ class TableForm:
     spreads: tuple[str, ...]
     details: tuple[tuple[str, str], ...] = ()
     least: tuple[str, str] | None = None
+    panels: tuple[Panel, ...] = ()
+    streams: tuple[Stream, ...] = ()
+    carries: Literal["download", "upload"] = "download"

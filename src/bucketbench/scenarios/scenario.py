@@ -72,8 +72,11 @@ class Scenario:
             :class:`bucketbench.scenarios.recording.MeasuredScenario`.
         figures: what is derived from the raw records of a job.
         table: how the report shows the figures.
+        clients: the folder in ``conf/`` that its clients are in, where that has not the scenario's name.
         keeps_objects: whether the testbed keeps the scenario's objects in ``cache_dir`` from run to run; in memory
             otherwise.
+        tunable: the keys beside clients' options that are the user's to choose for the same work, that which matters
+            most first; what else a sweep varies makes it other work.
     """
 
     name: str
@@ -82,7 +85,9 @@ class Scenario:
     measurement: str
     figures: FigureSet
     table: TableForm
+    clients: str | None = None
     keeps_objects: bool = True
+    tunable: tuple[str, ...] = ()
 
     def prepared_in(self, directory: Path, places: Places) -> Preparation:
         """The preparation of the run in ``directory``."""

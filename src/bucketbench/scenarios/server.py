@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from dataclasses import asdict
 from types import TracebackType
 from typing import Final, Self
 
@@ -37,6 +36,10 @@ def read_server(admin_url: str) -> ServerCounts:
         requests_s=counts["requests_s"],
         bytes_in=counts["bytes_in"],
         listings=sum(number for name, number in counts["requests"].items() if name.startswith(_LISTING)),
+        requests_by_name=counts["requests"],
+        asked_s=counts["network"].get("asked_s", 0.0),
+        lost_s=counts["network"].get("lost_s", 0.0),
+        processor_s=counts["processor_s"],
     )
 
 
@@ -64,8 +67,7 @@ class ServerDifference:
             return
         after = self._read()
         if after is not None:
-            before, grown = asdict(self._before), asdict(after)
-            self.counts = ServerCounts(**{name: value - before[name] for name, value in grown.items()})
+            self.counts = after.since(self._before)
 
     def _read(self) -> ServerCounts | None:
         return None if self._admin_url is None else read_server(self._admin_url)

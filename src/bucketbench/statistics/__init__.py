@@ -6,6 +6,7 @@ thread, and the same result for the same input.
 
 from __future__ import annotations
 
+from bucketbench.statistics.change_points import FEWEST_VALUES, ChangePoint, change_points
 from bucketbench.statistics.comparison import Comparison, compare
 from bucketbench.statistics.contest import Contest, Verdict, hold_contests
 from bucketbench.statistics.figures import GIB, MIB, Better, FigureKind, FigureSet, ServerCounts
@@ -17,24 +18,28 @@ from bucketbench.statistics.intervals import (
     median_interval,
     ratio_interval,
 )
-from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
+from bucketbench.statistics.percentiles import least_operations, median, percentile, percentile_figure
 from bucketbench.statistics.summary import (
     FigureSummary,
     IncomparableError,
     MeasuredJob,
+    RepeatedMark,
     Role,
     Status,
     Summary,
     summarise,
 )
+from bucketbench.statistics.traffic import Traffic
+from bucketbench.statistics.unpaired import unpaired_obstacle, unpaired_ratio, unpaired_ratio_interval
 
 __all__ = [
     "CONFIDENCE",
+    "FEWEST_VALUES",
     "GIB",
     "MIB",
     "MINIMUM_REPEATS",
-    "P99_MINIMUM_OPERATIONS",
     "Better",
+    "ChangePoint",
     "Comparison",
     "Contest",
     "FigureKind",
@@ -43,17 +48,25 @@ __all__ = [
     "IncomparableError",
     "Interval",
     "MeasuredJob",
+    "RepeatedMark",
     "Role",
     "ServerCounts",
     "Status",
     "Summary",
+    "Traffic",
     "Verdict",
+    "change_points",
     "compare",
     "hold_contests",
     "interval_obstacle",
+    "least_operations",
     "median",
     "median_interval",
     "percentile",
+    "percentile_figure",
     "ratio_interval",
     "summarise",
+    "unpaired_obstacle",
+    "unpaired_ratio",
+    "unpaired_ratio_interval",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from bucketbench.records import State
 from bucketbench.statistics.comparison import Comparison, compare, figure_of, require_comparable
 from bucketbench.statistics.figures import Better
 from bucketbench.statistics.summary import IncomparableError, Status, Summary
@@ -22,7 +23,7 @@ class Verdict(StrEnum):
     WON = "won"
     UNDECIDED = "undecided"  # the interval of the first two includes 1, or there is none
     UNCONTESTED = "uncontested"  # one contestant
-    NO_CONTEST = "no contest"  # no contestant without failures
+    NO_CONTEST = "no contest"  # no contestant without failures and with valid figures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +38,7 @@ class Contest:
         ranking: the contestants that took part, the best median first.
         margin: the first against the second, above 1 where the first is better; None with fewer than two.
         rival: the first against the best client of another library, which may be the second; None where there is none.
-        excluded: contestants that took no part, as a repeat of theirs failed or lacks the figure.
+        excluded: contestants that took no part, as a repeat of theirs failed, is invalid or lacks the figure.
     """
 
     figure: str
@@ -61,7 +62,7 @@ def hold_contests(summaries: Iterable[Summary], *, figure: str, better: Better =
     A map data set is compared with map data sets and a stream with streams: a stream reads ahead of the loop, which a
     map data set cannot, so that a ratio of the two says more about styles than about clients. A client that failed
     before its style was known takes part in none where any style is known. References take no part either, and neither
-    does a contestant any of whose repeats failed.
+    does a contestant any of whose repeats failed, or is invalid.
 
     Args:
         summaries: of one scenario and parameter set, at least one.
@@ -104,7 +105,11 @@ def _contest(
     figure: str,
     better: Better,
 ) -> Contest:
-    ranking = [entry for entry in contestants if entry.status is Status.OK and _has(entry, figure)]
+    ranking = [
+        entry
+        for entry in contestants
+        if entry.status is Status.OK and entry.state is not State.INVALID and _has(entry, figure)
+    ]
     margin = rival = None
     if len(ranking) > 1:
         margin = _ahead(ranking[0], ranking[1], figure, better)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any, Self
 
 from bucketbench.records import Figure, Operation, UsageSample
+from bucketbench.statistics.traffic import NO_COUNTS, Traffic
 
 __all__ = ["GIB", "MIB", "Better", "FigureKind", "FigureSet", "ServerCounts"]
 
@@ -28,6 +30,10 @@ class ServerCounts:
         requests_s: seconds that requests took, from their headers to the end of their answers, all together; None
             likewise.
         bytes_in: bytes of request bodies; None likewise.
+        requests_by_name: how many requests of each operation, by the server's names of them; None likewise.
+        asked_s: what the network model had all waits and transfers take together; None likewise.
+        lost_s: what they took beyond that while the host did not keep the model; None likewise.
+        processor_s: processor seconds of the server itself; None likewise.
     """
 
     requests: int
@@ -37,6 +43,29 @@ class ServerCounts:
     listings: int | None = None
     requests_s: float | None = None
     bytes_in: int | None = None
+    requests_by_name: Mapping[str, int] | None = None
+    asked_s: float | None = None
+    lost_s: float | None = None
+    processor_s: float | None = None
+
+    def plus(self, other: Self) -> Self:
+        """What was counted in two stretches of time, both by this version."""
+        return self._joined(other, 1)
+
+    def since(self, earlier: Self) -> Self:
+        """What was counted since, where both are the counts from the server's start on."""
+        return self._joined(earlier, -1)
+
+    def _joined(self, other: Self, sign: int) -> Self:
+        def joined(one: Any, another: Any) -> Any:
+            if isinstance(one, Mapping):
+                counts = {name: one.get(name, 0) + sign * another.get(name, 0) for name in {**one, **another}}
+                return {name: count for name, count in counts.items() if count}
+            return None if one is None or another is None else one + sign * another
+
+        return type(self)(
+            **{field.name: joined(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)}
+        )
 
 
 class Better(StrEnum):
@@ -67,6 +96,21 @@ class FigureKind:
     contest: str | None = None
 
 
+def _of_whole_job(operations: Sequence[Operation], server: ServerCounts | None) -> Mapping[str, Traffic] | str:
+    """All that a job asked for, of a scenario that does not say what its work is."""
+    del operations
+    if server is None or server.requests_by_name is None:
+        return NO_COUNTS
+    return {
+        "job": Traffic(
+            times=1,
+            requests=server.requests_by_name,
+            received_bytes=server.bytes_out,
+            sent_bytes=server.bytes_in or 0,
+        )
+    }
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FigureSet:
     """The figures of a scenario's jobs. What each means is defined in docs/figures.md.
@@ -76,10 +120,14 @@ class FigureSet:
             order of the table.
         values: derives from a job's operations, usage samples and server counts a value for every name, or the reason
             for having none. It must be pure, and indifferent to the order of the first two.
+        work: the kinds of work that what a job asks of the service is told for, such as ``epoch``.
+        traffic: what each kind of work that the job did asked of the service, or why that is not known; as pure.
     """
 
     kinds: Mapping[str, FigureKind]
     values: Callable[[Sequence[Operation], Sequence[UsageSample], ServerCounts | None], Mapping[str, float | str]]
+    work: tuple[str, ...] = ("job",)
+    traffic: Callable[[Sequence[Operation], ServerCounts | None], Mapping[str, Traffic] | str] = _of_whole_job
 
     @property
     def units(self) -> dict[str, str]:

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 import numpy
 import numpy.typing
 
-__all__ = ["CONFIDENCE", "MINIMUM_REPEATS", "Interval", "interval_obstacle", "median_interval", "ratio_interval"]
+__all__ = [
+    "CONFIDENCE",
+    "MINIMUM_REPEATS",
+    "Interval",
+    "interval_obstacle",
+    "median_interval",
+    "ratio_interval",
+    "same_values_obstacle",
+]
 
 CONFIDENCE = 0.95
 """Confidence that an interval has at least. *Source*: the usual convention."""
@@ -54,7 +62,12 @@ def interval_obstacle(values: Sequence[float]) -> str | None:
     """Why no interval can be made of the values of so many repeats, None where one can be."""
     if len(values) < MINIMUM_REPEATS:
         return f"a statement at {CONFIDENCE:.0%} confidence needs {MINIMUM_REPEATS} repeats, got {len(values)}"
-    if max(values) - min(values) <= _SAME * max(abs(value) for value in values):
+    return same_values_obstacle(values)
+
+
+def same_values_obstacle(values: Sequence[float]) -> str | None:
+    """Why nothing can be told of how the values of several repeats vary, None where they differ."""
+    if len(values) > 1 and max(values) - min(values) <= _SAME * max(abs(value) for value in values):
         return f"all {len(values)} repeats gave the same value, so that nothing tells how they vary"
     return None
 

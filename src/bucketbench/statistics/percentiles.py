@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["P99_MINIMUM_OPERATIONS", "median", "percentile"]
+__all__ = ["least_operations", "median", "percentile", "percentile_figure"]
 
-P99_MINIMUM_OPERATIONS = 100
-"""Fewest operations of which a 99th percentile is given.
 
-*Source*: with fewer than 1 / (1 - 0.99) = 100 values no value lies beyond the 99th percentile, so it would be the
-maximum under another name.
-"""
+def least_operations(percent: float) -> int:
+    """The fewest operations of which a percentile is given: 2 for the median, 20 for the 95th, 100 for the 99th.
+
+    *Source*: of fewer than 100 / (100 - percent) values none lies beyond that percentile, so that it would be the
+    maximum under another name.
+    """
+    return math.ceil(round(100 / (100 - percent), 6))  # of 99.9 the division gives a hair more than 1000
+
+
+def percentile_figure(values: Sequence[float], percent: float) -> float | str:
+    """A percentile of measured operations, or why there is none."""
+    least = least_operations(percent)
+    if len(values) < least:
+        name = "a median" if percent == 50 else f"a {percent:g}th percentile"
+        return f"{name} needs {least} operations, {len(values)} were measured"
+    return percentile(values, percent)
 
 
 def percentile(values: Iterable[float], percent: float) -> float:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from bucketbench.errors import BucketbenchError
-from bucketbench.records import Figure
+from bucketbench.records import Figure, Mark, State
 from bucketbench.statistics.intervals import Interval, interval_obstacle, median_interval
 from bucketbench.statistics.percentiles import median
 
-__all__ = ["FigureSummary", "IncomparableError", "MeasuredJob", "Role", "Status", "Summary", "summarise"]
+__all__ = [
+    "FigureSummary",
+    "IncomparableError",
+    "MeasuredJob",
+    "RepeatedMark",
+    "Role",
+    "Status",
+    "Summary",
+    "summarise",
+]
 
 
 class IncomparableError(BucketbenchError):
@@ -25,7 +35,7 @@ class Role(StrEnum):
 
     CONTESTANT = "contestant"  # may win
     REFERENCE = "reference"  # shows what something else could do, and neither wins nor loses
-    CEILING = "ceiling"  # a reference, too: the most that the network and this machine give
+    CEILING = "ceiling"  # a reference, too: a bare loop, which the others are given in percent of
 
     @property
     def competes(self) -> bool:
@@ -55,6 +65,8 @@ class MeasuredJob:
         figures: its figures by name.
         details: how it was measured, by name.
         failure: why it failed, None where it did not.
+        state: whether its figures are what they are said to be; None where that was not judged.
+        marks: the rules of a valid measurement that it broke.
     """
 
     scenario: str
@@ -66,6 +78,25 @@ class MeasuredJob:
     figures: Mapping[str, Figure]
     details: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
+    state: State | None = None
+    marks: Sequence[Mark] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RepeatedMark:
+    """A rule that repeats of a client broke.
+
+    Args:
+        rule: its name.
+        state: the worst that it makes of any repeat.
+        reason: what was found in the first repeat of that state.
+        repeats: how many repeats broke it.
+    """
+
+    rule: str
+    state: State
+    reason: str
+    repeats: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,6 +151,8 @@ class Summary:
         figures: every figure by name.
         details: how its jobs were measured; of a detail in which they differ, that of the first.
         errors: what arrived wrong or not at all, in all repeats together, failed repeats included.
+        marks: the rules of a valid measurement that repeats which succeeded broke, the worst first.
+        repeats_by_state: how many repeats that succeeded are valid, doubtful or invalid, of those that were judged.
     """
 
     scenario: str
@@ -132,6 +165,13 @@ class Summary:
     figures: Mapping[str, FigureSummary]
     details: Mapping[str, str]
     errors: Figure
+    marks: Sequence[RepeatedMark] = ()
+    repeats_by_state: Mapping[State, int] = field(default_factory=dict)
+
+    @property
+    def state(self) -> State | None:
+        """Whether its figures are what they are said to be: the worst of its repeats; None where none was judged."""
+        return next((state for state in (*_WORST_FIRST, State.VALID) if self.repeats_by_state.get(state)), None)
 
     @property
     def status(self) -> Status:
@@ -139,6 +179,9 @@ class Summary:
         if not self.failures:
             return Status.OK
         return Status.FAILED if len(self.failures) == self.repeats else Status.PARTIAL
+
+
+_WORST_FIRST = (State.INVALID, State.DOUBTFUL)
 
 
 def summarise(jobs: Iterable[MeasuredJob], *, units: Mapping[str, str]) -> list[Summary]:
@@ -181,7 +224,21 @@ def _summary(jobs: Sequence[MeasuredJob], units: Mapping[str, str]) -> Summary:
         figures={name: _figure_summary(name, succeeded, units) for name in names},
         details={name: value for job in reversed(jobs) for name, value in job.details.items()},
         errors=_all_errors(jobs, units),
+        marks=_repeated_marks(succeeded),
+        repeats_by_state=Counter(job.state for job in succeeded if job.state is not None),
     )
+
+
+def _repeated_marks(jobs: Sequence[MeasuredJob]) -> list[RepeatedMark]:
+    broken: dict[str, list[Mark]] = {}
+    for job in jobs:
+        for mark in job.marks:
+            broken.setdefault(mark.rule, []).append(mark)
+    found = []
+    for rule, marks in broken.items():
+        worst = min(marks, key=lambda mark: _WORST_FIRST.index(mark.state))
+        found.append(RepeatedMark(rule=rule, state=worst.state, reason=worst.reason, repeats=len(marks)))
+    return sorted(found, key=lambda mark: _WORST_FIRST.index(mark.state))
 
 
 def _figure_summary(name: str, succeeded: Sequence[MeasuredJob], known: Mapping[str, str]) -> FigureSummary:

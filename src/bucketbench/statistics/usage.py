@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bucketbench.records import Operation, OperationKind, UsageSample
+from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.figures import MIB, Better, FigureKind, ServerCounts
-from bucketbench.statistics.windows import NO_WINDOW, Window, growth, samples_within
+from bucketbench.statistics.traffic import NO_COUNTS, Traffic
+from bucketbench.statistics.windows import NO_WINDOW, Window, growth, measured_windows, samples_within
 
-__all__ = ["NOT_COUNTED", "SERVER_FIGURES", "USAGE_FIGURES", "server_figures", "usage_figures"]
+__all__ = [
+    "NOT_COUNTED",
+    "SERVER_FIGURES",
+    "USAGE_FIGURES",
+    "server_figures",
+    "traffic_of_windows",
+    "usage_figures",
+]
 
 USAGE_FIGURES: Final = {
     "cpu_s": FigureKind("s", Better.LOWER),
@@ -143,4 +151,29 @@ def server_figures(server: ServerCounts | None, windows: Sequence[Window]) -> di
         "server_bytes_out_mib": server.bytes_out / MIB,
         "server_faults": NOT_COUNTED if server.faults is None else server.faults,
         "server_warnings": NOT_COUNTED if server.warnings is None else server.warnings,
+    }
+
+
+def traffic_of_windows(
+    work: str, operations: Sequence[Operation], server: ServerCounts | None
+) -> dict[str, Traffic] | str:
+    """What the server was asked for, where all that was measured is work of one kind.
+
+    Args:
+        work: its name, such as ``epoch``.
+        operations: the job's records.
+        server: what the server counted in all measured windows together.
+    """
+    windows = measured_windows([operation for operation in operations if operation.phase is Phase.MEASURE])
+    if server is None or server.requests_by_name is None:
+        return NO_COUNTS
+    if not windows:
+        return NO_WINDOW
+    return {
+        work: Traffic(
+            times=len(windows),
+            requests=server.requests_by_name,
+            received_bytes=server.bytes_out,
+            sent_bytes=server.bytes_in or 0,
+        )
     }

@@ -38,7 +38,7 @@ def accelerator_utilisation_percent(measured: Sequence[Operation], windows: Sequ
     for window in windows:
         for rank in sorted({step.rank for step in steps if step.epoch == window.epoch}):
             own = [one for one in measured if one.epoch == window.epoch and one.rank == rank]
-            workers = len({one.worker for one in own if one.kind is OperationKind.FETCH}) or 1
+            workers = len({one.worker for one in own if one.kind in (OperationKind.FETCH, OperationKind.NEXT)}) or 1
             used = sorted((one for one in own if one.kind is OperationKind.STEP), key=lambda step: step.started_s)
             rounds = len(used) // workers
             if rounds < MINIMUM_ROUNDS:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from pathlib import Path
 from typing import Any
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
+from bucketbench.cluster.nodes import Nodes
 from bucketbench.errors import ResultsError
+from bucketbench.job.composed import config_directories
 from bucketbench.progress import say
 from bucketbench.results.record import RunRecord
-from bucketbench.sweep.finish import finish
+from bucketbench.sinks.chosen import chosen_sink
+from bucketbench.sinks.delivery import NOT_PUSHED, push_sweep, tell_unpushed
+from bucketbench.sweep.finish import INTERRUPTED_STATUS, finish
 
 __all__ = ["ResultsCallback"]
 
@@ -24,12 +29,20 @@ class ResultsCallback(Callback):
     """Gathers the jobs' results from the sweep's directory after each of them, and at the end of the sweep.
 
     Hydra builds it from ``conf/hydra/callbacks/results.yaml``, in each process that runs a job too. It keeps nothing:
-    all that it needs is in the sweep's directory.
+    all that it needs is in the sweep's directory. Of several nodes the first one has that.
+
+    Args:
+        html: whether the sweep's page is written at its end.
     """
+
+    def __init__(self, html: bool = True) -> None:
+        self._html = html
 
     def on_job_end(self, config: DictConfig, job_return: Any, **kwargs: Any) -> None:
         """Write what there is so far."""
         del job_return, kwargs
+        if not Nodes.from_environment().is_first:
+            return
         try:
             record = RunRecord.read(_directory(config))
             if record is not None:
@@ -40,21 +53,43 @@ class ResultsCallback(Callback):
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         """End the program with status 1 where the only job of ``hydra.mode=RUN`` failed."""
-        del config
+        if not Nodes.from_environment().is_first:
+            return
         job_return: JobReturn = kwargs["job_return"]
         if job_return.status is JobStatus.COMPLETED and not job_return.return_value.ok:
             raise SystemExit(1)
+        if chosen_sink(_sink(config)) is not None:
+            say("bucketbench: NOT PUSHED to the sink: a single job is no run; leave hydra.mode=RUN out to have one")
+            raise SystemExit(NOT_PUSHED)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Write the whole, print the table, and end the program with status 1 where a job or the writing failed."""
+        """Write the whole and its page, print the table, send it to the sink, and end with the status that says how.
+
+        That is 1 where a job or the writing failed, and else 3 where the sink does not have the results.
+        """
         del kwargs
+        if not Nodes.from_environment().is_first:
+            return
+        directory = _directory(config)
         try:
-            status = finish(_directory(config))
+            status = finish(directory, html=self._html)
         except ResultsError as error:
             say(f"bucketbench: {error}")
-            status = 1
-        if status:
-            raise SystemExit(status)
+            raise SystemExit(1) from None
+        except KeyboardInterrupt:
+            say(f"interrupted while the report was made; have it by: bucketbench report {shlex.quote(str(directory))}")
+            tell_unpushed(_sink(config), directory)
+            raise SystemExit(INTERRUPTED_STATUS) from None
+        pushed = push_sweep(_sink(config), directory, config_directories=config_directories(config.hydra))
+        if status or pushed:
+            raise SystemExit(status or pushed)
+
+
+def _sink(config: DictConfig) -> dict[str, Any]:
+    """The group ``sink``, empty where a configuration has none."""
+    sink = config.get("sink")
+    fields: Any = {} if sink is None else OmegaConf.to_container(sink, resolve=True)
+    return {str(key): value for key, value in fields.items()}
 
 
 def _directory(config: DictConfig) -> Path:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import hydra
+import yaml
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
@@ -19,17 +20,20 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bucketbench.configuration.directory import find_conf_directory
+from bucketbench.configuration.directory import PACKAGED, find_conf_directory
 from bucketbench.configuration.schema import ScenarioConfig
 from bucketbench.errors import ConfigurationError
+from bucketbench.interruption import ended_by_signals
 from bucketbench.job.run import run_job
 from bucketbench.scenarios import find_scenario
+from bucketbench.scenarios.scenario import Scenario
 from bucketbench.sweep.messages import explained
 
-__all__ = ["run_scenario"]
+__all__ = ["known_keys", "register_scenario", "run_program", "run_scenario"]
 
 _FULL_ERROR: Final = "HYDRA_FULL_ERROR"
 _COMPLETED: Final = "COMP_LINE"
+_DRY_RUN: Final = "--dry-run"
 _COMMANDS: Final = frozenset({
     "--cfg", "-c", "--info", "-i", "--help", "-h", "--hydra-help", "--version", "--run", "-r", "--multirun", "-m",
     "--shell-completion", "-sc", "--experimental-rerun",
@@ -38,13 +42,17 @@ _COMMANDS: Final = frozenset({
 
 
 class ScenarioSearchPath(SearchPathPlugin):
-    """By it ``client=NAME`` finds a file of the scenario's own, in ``conf/SCENARIO/client/``."""
+    """By it ``client=NAME`` finds a file of the scenario's own, in ``conf/SCENARIO/client/`` or where it says.
 
-    directory: ClassVar[Path]
+    What a folder of the user's lacks, because it was removed or is from another version, is found in the package.
+    """
+
+    directories: ClassVar[tuple[Path, ...]]
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Add the scenario's directory."""
-        search_path.append(provider="scenario", path=f"file://{self.directory}")
+        """Add the scenario's directory, and the package's behind the user's."""
+        for directory in self.directories:
+            search_path.append(provider="scenario", path=f"file://{directory}")
 
 
 def run_scenario(name: str, arguments: Sequence[str]) -> int:
@@ -52,33 +60,73 @@ def run_scenario(name: str, arguments: Sequence[str]) -> int:
 
     Args:
         name: of the scenario, and of its configuration file.
-        arguments: what follows it: overrides, and the options of every Hydra program.
+        arguments: what follows it: overrides, the options of every Hydra program, and ``--dry-run``, which tells what
+            would be run.
 
     Returns:
-        0; 1 when a job failed or results could not be written; 130 when the sweep was interrupted. The results of its
-        jobs are written in each case.
+        0; 1 when a job failed or results could not be written; 3 when the sink does not have them; 130 when the sweep
+        was interrupted. The results of its jobs are written in each case. Of several nodes, the others return
+        what the first one does.
 
     Raises:
         UsageError: the sweep was refused, before any result was written.
+        NodeLostError: another node does not answer.
     """
+    if _DRY_RUN in arguments:
+        arguments = [*(one for one in arguments if one != _DRY_RUN), "++hydra.sweeper.dry_run=true"]
     directories = _config_directories(arguments)
     sys.path.extend(directory for directory in directories if directory not in sys.path)
     scenario = find_scenario(name)
-    conf = find_conf_directory(name, others=map(Path, directories))
-    ConfigStore.instance().store(name=f"{name}_schema", node=scenario.settings.schema)
-    ScenarioSearchPath.directory = conf / name
-    if ScenarioSearchPath not in Plugins.instance().discover(SearchPathPlugin):
-        Plugins.instance().register(ScenarioSearchPath)
+    conf = register_scenario(scenario, others=map(Path, directories))
     main = hydra.main(config_path=str(conf), config_name=name, version_base="1.3")(run_job)
-    with _arguments(f"bucketbench run {name}", arguments), _errors_raised():
+    return run_program(main, f"bucketbench run {name}", arguments, scenario=scenario)
+
+
+def run_program(main: Callable[[], Any], program: str, arguments: Sequence[str], *, scenario: Scenario) -> int:
+    """Run what ``hydra.main`` has made of a function, and return the exit status of the program.
+
+    Args:
+        main: the function.
+        program: its name, for messages.
+        arguments: its command line.
+        scenario: whose jobs it runs.
+
+    Raises:
+        ConfigurationError: Hydra or OmegaConf could not make a configuration; in one line that says what to change.
+        UsageError: the sweep was refused, before any result was written.
+        NodeLostError: another node does not answer.
+    """
+    with _arguments(program, arguments), _errors_raised(), ended_by_signals():
         try:
             main()
         except SystemExit as ended:
             return ended.code if isinstance(ended.code, int) else 1
         except (HydraException, OmegaConfBaseException) as error:
-            text = explained(error, scenario=name, keys=_dotted_keys(scenario.settings.schema))
+            text = explained(error, scenario=scenario.name, keys=known_keys(scenario.settings.schema))
             raise ConfigurationError(text) from error
+        except yaml.YAMLError as error:
+            raise ConfigurationError(f"a configuration file is no YAML: {' '.join(str(error).split())}") from error
     return 0
+
+
+def register_scenario(scenario: Scenario, *, others: Iterable[Path] = ()) -> Path:
+    """Tell Hydra the schema and the clients of a scenario; return the directory that its configuration is in.
+
+    Args:
+        scenario: what is to be composed.
+        others: directories that may have the scenario's file instead.
+
+    Raises:
+        ConfigurationError: there is no configuration of that name.
+    """
+    conf = find_conf_directory(scenario.name, others=others)
+    ConfigStore.instance().store(name=f"{scenario.name}_schema", node=scenario.settings.schema)
+    clients = scenario.clients or scenario.name
+    packaged = () if conf.samefile(PACKAGED) else (PACKAGED, PACKAGED / clients)
+    ScenarioSearchPath.directories = (conf / clients, *packaged)
+    if ScenarioSearchPath not in Plugins.instance().discover(SearchPathPlugin):
+        Plugins.instance().register(ScenarioSearchPath)
+    return conf
 
 
 def _config_directories(arguments: Sequence[str]) -> list[str]:
@@ -121,7 +169,9 @@ def _errors_raised() -> Iterator[None]:
             os.environ[_FULL_ERROR] = before
 
 
-def _dotted_keys(schema: type[ScenarioConfig]) -> list[str]:
+def known_keys(schema: type[ScenarioConfig]) -> list[str]:
+    """The keys of a scenario's configuration by dotted name, for messages."""
+
     def walk(node: Any, path: str) -> Iterator[str]:
         for key in node:
             dotted = f"{path}.{key}" if path else str(key)

@@ -7,7 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from bucketbench.extras import installation
+
 __all__ = ["explained"]
+
+_LAUNCHERS: Final = frozenset({"joblib", "ray", "submitit"})
+"""Launchers whose plugin an extra of the same name installs; submitit has several."""
 
 _UNKNOWN_OPTION: Final = re.compile(r"Could not find '(?P<option>[^']+)'.*?Available options in '(?P<group>[^']+)':(?P<options>.*?)(?:Config search path|\\Z)", re.S)  # fmt: skip  # noqa: E501 - one pattern
 _UNKNOWN_KEY: Final = re.compile(r"Could not override '(?P<key>[^']+)'")
@@ -17,6 +22,7 @@ _FULL_KEY: Final = re.compile(r"full_key: (?P<key>\S+)")
 _NOISE: Final = re.compile(
     r"^\s*(full_key: |object_type=|reference_type=|Config search path|provider=|See https?:|Set the env)"
 )
+_RAISED: Final = re.compile(r"^\w+ raised while resolving interpolation: ")
 
 
 def explained(error: BaseException, *, scenario: str, keys: Iterable[str]) -> str:
@@ -30,10 +36,14 @@ def explained(error: BaseException, *, scenario: str, keys: Iterable[str]) -> st
     text = "\n".join(_messages(error))
     option = _UNKNOWN_OPTION.search(text)
     if option is not None:
-        known = ", ".join(line.strip() for line in option["options"].splitlines() if line.strip())
+        # A folder of the user's and the package behind it may have one of the same name.
+        known = ", ".join(dict.fromkeys(line.strip() for line in option["options"].splitlines() if line.strip()))
         group = option["group"]
         wrong = option["option"].removeprefix(f"{option['group']}/")
-        return f"{group}={wrong}: there is no {group} of that name; the options are: {known}"
+        extra = wrong.partition("_")[0]
+        known_extra = group == "hydra/launcher" and extra in _LAUNCHERS
+        install = f" ({installation(extra)} brings that one)" if known_extra else ""
+        return f"{group}={wrong}: there is no {group} of that name{install}; the options are: {known}"
     key = _UNKNOWN_KEY.search(text)
     if key is not None and _KEY_NOT_IN.search(text):
         return _unknown_key(key["key"], scenario, keys)
@@ -42,7 +52,8 @@ def explained(error: BaseException, *, scenario: str, keys: Iterable[str]) -> st
         full = _FULL_KEY.search(text)
         return _unknown_key(full["key"] if full else inner["key"], scenario, keys)
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    kept = "; ".join(line for line in lines if line and not _NOISE.match(line)) or type(error).__name__
+    told = [_RAISED.sub("", line) for line in lines if line and not _NOISE.match(line)]
+    kept = "; ".join(told) or type(error).__name__
     unparsed = getattr(error, "override", None)
     if unparsed is not None:
         return f"{unparsed} is no override: {kept}; expected KEY=VALUE, KEY=A,B or KEY=range(5), quoted for the shell"

@@ -5,39 +5,51 @@ Nothing here imports torch or a client: a sweep's process stays small beside wha
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.plugins import Plugins
-from hydra.core.utils import JobReturn, JobStatus
+from hydra.core.utils import JobReturn, env_override
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from bucketbench.cluster.agreement import agree, refusal_told, statement_of
+from bucketbench.cluster.meeting import ARRIVAL_S, Meeting, meet
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.datagen import DatagenError
-from bucketbench.errors import ConfigurationError, PreflightError, ResultsError
+from bucketbench.errors import ConfigurationError, PreflightError, ResultsError, UsageError
 from bucketbench.job.composed import settings_of
+from bucketbench.job.run import help_job
 from bucketbench.job.testbeds import Testbeds
 from bucketbench.progress import say
-from bucketbench.results.files import JOB_RESULTS_FILE
-from bucketbench.results.job import job_result
-from bucketbench.results.record import RunRecord, now
+from bucketbench.report.runs import read_jobs
+from bucketbench.results.job import JobResult
+from bucketbench.results.lock import held
+from bucketbench.results.record import RECORD_FILE, RunRecord, now
 from bucketbench.scenarios import find_scenario
-from bucketbench.secrecy import secret_values
-from bucketbench.sweep.finish import finish
+from bucketbench.sinks.chosen import check_sinks
+from bucketbench.sinks.delivery import tell_unpushed
+from bucketbench.sweep.finish import INTERRUPTED_STATUS, finish
+from bucketbench.sweep.jobs import JOBS_FILE, Jobs
+from bucketbench.sweep.launching import Launching
+from bucketbench.sweep.node_count import check_nodes
+from bucketbench.sweep.plan import plan
 from bucketbench.sweep.points import Points, points_of
 from bucketbench.sweep.preflight import check_sweep
 from buckettestbed.launch import TestbedError
 
-__all__ = ["Sweep"]
+__all__ = ["COMMON_FILE", "Sweep"]
+
+COMMON_FILE: Final = "multirun.yaml"
+"""The configuration that all jobs have in common, as Hydra's own sweeper names it."""
 
 _DIRECTORY: Final = "hydra.sweep.dir"
+_TOPIC: Final = "sweep"  # what all nodes agree about before the first job
 _ELSEWHERE: Final = ("SlurmLauncher", "RayAWSLauncher", "rq_launcher")
 """Launchers whose jobs run on other machines, each with a machine's share of its own."""
 
@@ -52,6 +64,8 @@ class Sweep:
         params: swept values of the configuration's files, as ``hydra.sweeper.params`` has them.
         jobs_at_once: how many jobs a launcher gets at once; None for all.
         parallel_on_one_host: whether jobs may run at the same time on one machine, where they disturb each other.
+        order_seed: as of :func:`bucketbench.sweep.points.points_of`.
+        dry_run: whether the points are told, and nothing is run or made.
     """
 
     def __init__(
@@ -63,6 +77,8 @@ class Sweep:
         params: dict[str, Any],
         jobs_at_once: int | None,
         parallel_on_one_host: bool,
+        order_seed: int | None,
+        dry_run: bool = False,
     ) -> None:
         self._context = context
         self._task_function = task_function
@@ -70,74 +86,195 @@ class Sweep:
         self._params = params
         self._jobs_at_once = jobs_at_once
         self._parallel_on_one_host = parallel_on_one_host
+        self._order_seed = order_seed
+        self._dry_run = dry_run
 
     def run(self, arguments: Sequence[str]) -> list[JobReturn]:
         """Check every point, prepare what they need, and launch them.
+
+        Of several nodes, which all call it, the first one does so, and the others help it with each job.
 
         Args:
             arguments: the overrides of the command.
 
         Returns:
-            What the launcher returned of each job.
+            What the launcher returned of each job; nothing on a node that helped.
 
         Raises:
             UsageError: the sweep was refused, before any result was written.
+            NodeLostError: another node does not answer.
             ResultsError: the results could not be written.
-            SystemExit: with status 130, when it was interrupted. Its results are written then.
+            SystemExit: with status 130, when it was interrupted. Its results are written then. On a node that helped,
+                with the status of the first one, unless that is 0.
         """
-        self._check_launcher()
-        points = self._points(arguments)
-        checked = [self._settings(point) for point in points.distinct]
-        check_sweep(checked)
+        meeting = meet()
+        with refusal_told(meeting, _TOPIC):
+            points = self._points(arguments)
+            jobs = Jobs.composed(points, self._composed)
+            if self._dry_run:
+                self._plan(jobs)
+            checked = self._checked(jobs, meeting)
+        if meeting is not None:
+            agree(meeting, _TOPIC, statement_of(checked), within_s=ARRIVAL_S)
+            if not meeting.nodes.is_first:
+                return self._help(jobs, meeting)
         directory = self._make_directory(explicit=any(a.startswith(f"{_DIRECTORY}=") for a in self._hydra_overrides()))
-        scenario = find_scenario(checked[0].scenario)
-        with (
-            _terminable(),
-            _removed_when_refused(directory),
-            Testbeds(keeps_objects=scenario.keeps_objects) as testbeds,
-        ):
-            preparation = scenario.prepared_in(directory, testbeds)
-            for settings in checked:
-                try:
-                    preparation.prepare(settings)
-                except (DatagenError, TestbedError) as error:
-                    raise PreflightError(f"target={settings.config['target']['name']}: {error}") from error
+        with _removed_when_refused(directory), held(directory):
+            self._place_in(directory, jobs)
             record = RunRecord(
                 directory=directory,
-                scenario=scenario.name,
+                scenario=checked[0].scenario,
                 command=tuple(arguments),
-                jobs_planned=len(points.points),
+                jobs_planned=len(jobs),
                 varying=points.varying,
-                testbeds=tuple(testbeds.running()),
+                label=checked[0].config["label"],
             )
+            return self._measured(record, jobs, checked, numbers=range(len(jobs)))
+
+    def resume(self, directory: Path, jobs: Jobs, numbers: Sequence[int]) -> list[JobReturn]:
+        """Launch the jobs of an earlier sweep that are still to be done, as ``run`` does; its lock is held.
+
+        Args:
+            directory: of the run.
+            jobs: all that it consists of.
+            numbers: of those that are to be done, ascending.
+
+        Raises:
+            UsageError: it was refused, before any result was written.
+            NodeLostError: another node does not answer.
+            ResultsError: the results could not be written.
+            SystemExit: as ``run``.
+        """
+        meeting = meet()
+        with refusal_told(meeting, _TOPIC):
+            checked = self._checked(jobs, meeting)
+        if meeting is not None:
+            agree(meeting, _TOPIC, statement_of(checked), within_s=ARRIVAL_S)
+            if not meeting.nodes.is_first:
+                return self._help(jobs, meeting)
+        record = RunRecord.read(directory)
+        if record is None:
+            raise ResultsError(f"{directory} has no record of a sweep")
+        record = replace(record, interrupted=False, resumed_at=(*record.resumed_at, now()))
+        results = [result for _, result in read_jobs(directory) if result.number not in numbers]
+        return self._measured(record, jobs, checked, numbers=numbers, results=results)
+
+    def _plan(self, jobs: Jobs) -> None:
+        """Print what would be done, and end."""
+        settings = jobs.settings()
+        runs = Path(str(self._config.hydra.sweep.dir)).absolute().parent
+        lines = plan(jobs.points, kinds=jobs.kinds, settings=settings, runs=runs)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        check_sweep(settings, makes=False)  # last, so that the points are told in any case
+        raise SystemExit(0)
+
+    def _checked(self, jobs: Jobs, meeting: Meeting | None) -> list[JobSettings]:
+        """The settings of each kind of job, and that they can be run."""
+        checked = jobs.settings()
+        self._check_launcher(checked, meeting)
+        if meeting is None or meeting.nodes.is_first:  # which sends the results
+            check_sinks(
+                [self._sink(), *(point.config["sink"] for point in checked)],
+                config_directories=checked[0].config_directories,
+            )
+        check_sweep(checked)
+        return checked
+
+    def _measured(
+        self,
+        record: RunRecord,
+        jobs: Jobs,
+        checked: Sequence[JobSettings],
+        *,
+        numbers: Sequence[int],
+        results: Sequence[JobResult] = (),
+    ) -> list[JobReturn]:
+        """Prepare what the jobs need, write what the run is, and launch them."""
+        directory, scenario = record.directory, find_scenario(record.scenario)
+        needed = [checked[kind] for kind in dict.fromkeys(jobs.kinds[number] for number in numbers)]
+        with Testbeds(keeps_objects=scenario.keeps_objects) as testbeds:
             record.write()
-            OmegaConf.save(self._config, directory / "multirun.yaml")
-            say(f"{len(points.points)} jobs; results in {directory}")
+            jobs.write(directory)
+            OmegaConf.save(self._config, directory / COMMON_FILE)
             try:
-                return self._launch(points)
+                preparation = scenario.prepared_in(directory, testbeds)
+                for settings in needed:
+                    try:
+                        preparation.prepare(settings)
+                    except (DatagenError, TestbedError) as error:
+                        raise PreflightError(f"target={settings.config['target']['name']}: {error}") from error
+                record = replace(record, testbeds=tuple(testbeds.running()))
+                record.write()
+                done = f", {len(jobs) - len(numbers)} of them done" if len(numbers) < len(jobs) else ""
+                say(f"{len(jobs)} jobs{done}; results in {directory}")
+                return Launching(
+                    self._context,
+                    self._task_function,
+                    self._config,
+                    jobs,
+                    jobs_at_once=self._jobs_at_once,
+                    results=results,
+                ).run(numbers)
             except KeyboardInterrupt:
-                say("interrupted: writing the results of the jobs so far")
-                replace(record, interrupted=True).write()
-                finish(directory)
-                raise SystemExit(130) from None  # as shells have it: 128 and the number of SIGINT
+                self._end_early(record)
+                raise SystemExit(INTERRUPTED_STATUS) from None
+
+    def _end_early(self, record: RunRecord) -> None:
+        """Write and show what was measured until the sweep was interrupted."""
+        directory = record.directory
+        say("interrupted: writing the results of the jobs so far")
+        replace(record, interrupted=True).write()
+        with suppress(KeyboardInterrupt):  # a second one: the table can be had later
+            finish(directory, html=False)  # its charts take seconds
+        tell_unpushed(self._sink(), directory)
+        say(f"go on with it by: bucketbench resume {shlex.quote(str(directory))}")
 
     def _points(self, arguments: Sequence[str]) -> Points:
         parser = OverridesParser.create(config_loader=self._context.config_loader)
         written = [f"{key}={value}" for key, value in self._params.items()]
-        names = self._config.default_clients.get(self._config.target.scheme) or ()
-        return points_of(parser.parse_overrides([*written, *arguments]), default_clients=[str(name) for name in names])
+        names = find_scenario(str(self._config.scenario)).settings.clients_by_default(self._config)
+        return points_of(
+            parser.parse_overrides([*written, *arguments]),
+            default_clients=[str(name) for name in names],
+            order_seed=self._order_seed,
+        )
+
+    def _composed(self, point: Sequence[str]) -> DictConfig:
+        return self._context.config_loader.load_sweep_config(self._config, list(point))
 
     def _settings(self, point: Sequence[str]) -> JobSettings:
-        composed = self._context.config_loader.load_sweep_config(self._config, list(point))
+        composed = self._composed(point)
         return settings_of(composed, composed.hydra)
+
+    def _sink(self) -> dict[str, Any]:
+        fields: Any = OmegaConf.to_container(self._config.sink, resolve=True)
+        return dict(fields)
 
     def _hydra_overrides(self) -> list[str]:
         # Not resolved: an override may refer to the number of a job.
         overrides: Any = OmegaConf.to_container(self._config.hydra.overrides.hydra, resolve=False)
         return [str(override).lstrip("+") for override in overrides]
 
-    def _check_launcher(self) -> None:
+    def _help(self, jobs: Jobs, meeting: Meeting) -> list[JobReturn]:
+        """Run this node's ranks of each job that the first node begins, until that ends the sweep."""
+        say(f"{len(jobs)} jobs; node 0 has the results")
+        while "ended" not in (event := meeting.next_event()):
+            number = int(event["job"])
+            config = jobs.config(number)
+            environment: Any = OmegaConf.to_container(config.hydra.job.env_set, resolve=True)
+            try:
+                with env_override(environment):
+                    help_job(settings_of(config, config.hydra), meeting, number=number)
+            except PreflightError as error:
+                say(f"[{number + 1}] FAILED: {error}")  # the job's failure, and the next one may go well
+        if event["ended"]:
+            say(f"node 0 has ended with status {event['ended']}; it has written why")
+            raise SystemExit(int(event["ended"]))
+        return []
+
+    def _check_launcher(self, points: Sequence[JobSettings], meeting: Meeting | None) -> None:
         launcher = str(self._config.hydra.launcher._target_)
+        check_nodes(points, there=1 if meeting is None else meeting.nodes.count, launcher=self._config.hydra.launcher)
         elsewhere = any(name in launcher for name in _ELSEWHERE) or bool(
             OmegaConf.select(self._config, "hydra.launcher.ray.init.address")
         )
@@ -165,89 +302,29 @@ class Sweep:
                     ) from None
                 directory = wanted.with_name(f"{wanted.name}-{number}")
                 continue
-            escaped = str(directory).replace("\\", "\\\\").replace("'", "\\'")
-            with open_dict(self._config):
-                self._config.hydra.sweep.dir = str(directory)
-                # Each job's configuration is composed anew, from these.
-                self._config.hydra.overrides.hydra.append(f"{_DIRECTORY}='{escaped}'")
             return directory
         raise ResultsError(f"{wanted} and 998 directories named after it exist already")
 
-    def _launch(self, points: Points) -> list[JobReturn]:
-        launcher = Plugins.instance().instantiate_launcher(
-            hydra_context=self._context, task_function=self._task_function, config=self._config
-        )
-        returns: list[JobReturn] = []
-        size = self._jobs_at_once or len(points.points)
-        for first in range(0, len(points.points), size):
-            batch = points.points[first : first + size]
-            try:
-                returned: Sequence[JobReturn] = launcher.launch(batch, initial_job_idx=first)
-            except Exception as error:  # noqa: BLE001 - a launcher's failure is that of its jobs
-                say(f"the launcher failed: {type(error).__name__}: {error}")
-                returned, reason = (), f"the launcher failed: {type(error).__name__}: {error}"
-            else:
-                reason = "the launcher ended the job without a result"
-            returns.extend(returned)
-            for offset, point in enumerate(batch):
-                job = returned[offset] if offset < len(returned) else None
-                self._tell_lost(point, first + offset, job, otherwise=reason)
-        return returns
-
-    def _tell_lost(self, point: Sequence[str], number: int, job: JobReturn | None, *, otherwise: str) -> None:
-        """Write the results, failed, of a job that has left none."""
-        if job is not None and job.status is JobStatus.COMPLETED:
-            return
-        composed = self._context.config_loader.load_sweep_config(self._config, list(point))
-        with open_dict(composed):
-            composed.hydra.job.num = composed.hydra.job.id = number
-        directory = Path(str(self._config.hydra.sweep.dir)) / str(OmegaConf.select(composed, "hydra.sweep.subdir"))
-        if (directory / JOB_RESULTS_FILE).exists():
-            return
-        directory.mkdir(parents=True, exist_ok=True)
-        error = None if job is None else job._return_value
-        reason = otherwise if error is None else f"the job could not be run: {type(error).__name__}: {error}"
-        record = RunRecord.read(Path(str(self._config.hydra.sweep.dir)))
-        job_result(
-            directory,
-            settings=settings_of(composed, composed.hydra),
-            number=number,
-            reason=reason,
-            started_at=now(),
-            host={} if record is None else record.host,
-            commit=None if record is None else record.commit,
-            objects_left=0,
-            secrets=secret_values(),
-        ).write(directory)
-        say(f"[{number + 1}] FAILED: {reason}")
+    def _place_in(self, directory: Path, jobs: Jobs) -> None:
+        escaped = str(directory).replace("\\", "\\\\").replace("'", "\\'")
+        override = f"{_DIRECTORY}='{escaped}'"
+        with open_dict(self._config):
+            self._config.hydra.sweep.dir = str(directory)
+            self._config.hydra.overrides.hydra.append(override)
+        jobs.place_in(directory, override)
 
 
 @contextmanager
 def _removed_when_refused(directory: Path) -> Iterator[None]:
-    """Leave no empty run behind that ``bucketbench report`` would take for the newest."""
+    """Leave no run behind in which nothing was measured and nothing will be."""
     try:
         yield
-    except BaseException:
-        with suppress(OSError):  # it is not empty: something was measured, or is the user's
+    except BaseException as error:
+        if isinstance(error, UsageError):
+            for name in (RECORD_FILE, JOBS_FILE, COMMON_FILE):
+                (directory / name).unlink(missing_ok=True)
+        with suppress(OSError):  # it is not empty: something was measured, or can be resumed, or is the user's
             directory.rmdir()
             directory.parent.rmdir()
             directory.parent.parent.rmdir()
         raise
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, so that the results are written and nothing is left running."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals belong to the main thread
-        return
-
-    def interrupt(number: int, frame: Any) -> None:
-        del number, frame
-        raise KeyboardInterrupt
-
-    before: Callable[..., Any] | int | None = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -34,6 +34,11 @@ class Gpus:
         self._nvml = _load_nvml()
         self._handles: Sequence[Any] = () if self._nvml is None else _visible_handles(self._nvml)
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._handles)
+
     def read(self) -> GpuUsage | None:
         """Read the GPUs now; None without any."""
         if self._nvml is None or not self._handles:

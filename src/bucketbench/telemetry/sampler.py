@@ -14,6 +14,7 @@ from bucketbench.records import UsageSample
 from bucketbench.telemetry.gpu import Gpus
 from bucketbench.telemetry.network import read_network
 from bucketbench.telemetry.processes import ProcessTree
+from bucketbench.telemetry.processors import read_processors
 
 __all__ = ["UsageSampler"]
 
@@ -114,7 +115,8 @@ class UsageSampler:
         """
         with self._lock:
             began_s = time.thread_time()
-            at_s = time.monotonic()
+            at_s, wall_clock_s = time.monotonic(), time.time()
+            host = read_processors()
             tree = self._tree.read()
             network = read_network()
             gpu = self._gpus.read()
@@ -130,6 +132,11 @@ class UsageSampler:
                 network_sent_bytes=None if network is None else network.sent_bytes,
                 gpu_utilisation_percent=None if gpu is None else gpu.utilisation_percent,
                 gpu_memory_bytes=None if gpu is None else gpu.memory_bytes,
+                wall_clock_s=wall_clock_s,
+                host_busy_s=None if host is None else host.busy_s,
+                host_steal_s=None if host is None else host.steal_s,
+                host_passed_s=None if host is None else host.passed_s,
+                storage_read_bytes=tree.storage_read_bytes,
             )
             self._write(json.dumps(sample.to_json()).encode() + b"\n")
             self.own_cpu_s += time.thread_time() - began_s

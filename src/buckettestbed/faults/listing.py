@@ -1,4 +1,4 @@
-"""Listing pages as a client sees them with a fault: stale, repeated, or left out."""
+"""Listing pages as a client sees them with a fault: stale, repeated, left out, or empty."""
 
 import time
 from collections import deque
@@ -51,6 +51,8 @@ def list_page(
     if fault is not None and kind == "stale_listing":
         names = SortedNames(_old_names(bucket, prefix, time.time() - (fault.rule.seconds or 0.0)))
         return list_names(names, prefix=prefix, delimiter=delimiter, after=after, limit=limit, selection=selection)
+    if kind == "empty_page":
+        return NamePage(names=[], common_prefixes=[], truncated=True, last=after)
     list_from = partial(bucket.list, prefix=prefix, delimiter=delimiter, limit=limit, selection=selection)
     if kind == "repeat_page":
         after = _start_of_page_before(bucket, prefix, delimiter, after, limit, selection)

@@ -132,7 +132,7 @@ class FaultPlan:
 class _Track:
     """One rule at work."""
 
-    __slots__ = ("_bucket", "_key", "_methods", "_operations", "_random", "injected", "matched", "rule")
+    __slots__ = ("_bucket", "_dialect", "_key", "_methods", "_operations", "_random", "injected", "matched", "rule")
 
     def __init__(self, rule: FaultRule, draws: random.Random) -> None:
         self.rule = rule
@@ -140,6 +140,7 @@ class _Track:
         self.injected = 0
         self._operations = rule.concerned_operations
         self._methods = rule.concerned_methods
+        self._dialect = rule.concerned_dialect
         self._bucket, self._key = (
             None if pattern == "*" else re.compile(fnmatch.translate(pattern)) for pattern in (rule.bucket, rule.key)
         )
@@ -150,7 +151,7 @@ class _Track:
         return (
             (self._operations is None or operation in self._operations)
             and (self._methods is None or method in self._methods)
-            and (rule.dialect is None or rule.dialect == dialect)
+            and (self._dialect is None or self._dialect == dialect)
             and (self._bucket is None or self._bucket.match(bucket) is not None)
             and (self._key is None or self._key.match(name) is not None)
             and (continues or rule.kind != "repeat_page")

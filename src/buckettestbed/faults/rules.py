@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal, get_args
 
-from buckettestbed.operations.names import LISTINGS, OPERATIONS, READS, WRITE_METHODS
+from buckettestbed.operations.names import LATE_ERRORS, LISTINGS, LISTINGS_BY_TOKEN, OPERATIONS, READS, WRITE_METHODS
 
 __all__ = ["FaultError", "FaultKind", "FaultRule"]
 
 FaultKind = Literal[
     "error",
+    "error_after_200",
     "reset",
     "truncate",
     "stall",
@@ -21,6 +22,7 @@ FaultKind = Literal[
     "stale_listing",
     "repeat_page",
     "skip_page",
+    "empty_page",
     "lost_response",
     "reset_upload",
 ]
@@ -41,18 +43,20 @@ class FaultError(ValueError):
 class _Kind:
     """What a kind of fault needs, may have, and concerns where its rule does not say.
 
-    `operations` and `methods` also bound what the rule may name; None is every one.
+    `operations`, `methods` and `dialect` also bound what the rule may name; None is every one.
     """
 
     needs: tuple[str, ...] = ()
     allows: tuple[str, ...] = ()
     operations: frozenset[str] | None = None
     methods: frozenset[str] | None = None
+    dialect: Literal["s3", "gcs"] | None = None
 
 
 _PLACE = ("after_bytes", "after_fraction")
 _KINDS: Mapping[str, _Kind] = {
     "error": _Kind(needs=("status",), allows=("code", "message", "retry_after_s")),
+    "error_after_200": _Kind(allows=("code", "message"), operations=LATE_ERRORS, dialect="s3"),
     "reset": _Kind(allows=_PLACE),
     "truncate": _Kind(allows=_PLACE),
     "stall": _Kind(allows=(*_PLACE, "seconds")),
@@ -62,6 +66,7 @@ _KINDS: Mapping[str, _Kind] = {
     "stale_listing": _Kind(needs=("seconds",), operations=LISTINGS),
     "repeat_page": _Kind(operations=LISTINGS),
     "skip_page": _Kind(operations=LISTINGS),
+    "empty_page": _Kind(operations=LISTINGS_BY_TOKEN),
     "lost_response": _Kind(methods=WRITE_METHODS),
     "reset_upload": _Kind(allows=("after_bytes",), methods=frozenset({"PUT", "POST"})),
 }
@@ -74,6 +79,8 @@ class FaultRule:
 
     - `error`: the request has no effect; the provider's own error document answers it, with `status` and, where given,
       `code`, `message` and `retry_after_s`.
+    - `error_after_200`: the request has no effect; the answer is 200, and its document S3's error, with `code` and
+      `message` where given. S3 answers copies and completions so: their status is sent before they are done.
     - `reset`: TCP RST instead of an answer, and no effect. With a place the request takes effect, and the RST comes
       inside the answer's body.
     - `truncate`: the whole Content-Length is announced, and the connection ends cleanly (FIN) at the place, by default
@@ -86,6 +93,7 @@ class FaultRule:
     - `stale_listing`: names that were written in the last `seconds` are not listed.
     - `repeat_page`: a listing's page after the first is answered with the page before it.
     - `skip_page`: a listing is answered with the page after the one that was asked for.
+    - `empty_page`: a listing is answered with a page that holds nothing, and the token of the page that was asked for.
     - `lost_response`: a request that changes something takes effect; then TCP RST instead of an answer.
     - `reset_upload`: TCP RST after `after_bytes` of the request's body, by default at its first piece; no effect.
 
@@ -147,6 +155,8 @@ class FaultRule:
         self._names("methods", _METHODS, kind.methods)
         if self.dialect not in (None, "s3", "gcs"):
             raise FaultError(f"dialect is {self.dialect!r}; expected s3, gcs, or none for both")
+        if self.dialect is not None and kind.dialect not in (None, self.dialect):
+            raise FaultError(f"dialect is {self.dialect!r}, which {self.kind} cannot concern; expected {kind.dialect}")
         for name in ("bucket", "key"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise FaultError(f"{name} is {getattr(self, name)!r}; expected a pattern, for example 'train/*'")
@@ -233,6 +243,11 @@ class FaultRule:
     def concerned_operations(self) -> frozenset[str] | None:
         """Names of the operations that the rule matches, or None for every one."""
         return frozenset(self.operations) if self.operations else _KINDS[self.kind].operations
+
+    @property
+    def concerned_dialect(self) -> Literal["s3", "gcs"] | None:
+        """The dialect whose requests the rule matches, or None for both."""
+        return self.dialect or _KINDS[self.kind].dialect
 
     @property
     def concerned_methods(self) -> frozenset[str] | None:

@@ -4,7 +4,7 @@ documentation, hashes and ETags: base64 of the big-endian CRC-32C and of the MD5
 import asyncio
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from buckettestbed.model.contents import Received, pieces
 from buckettestbed.model.digests import digests_of
@@ -13,6 +13,7 @@ from buckettestbed.model.objects import StoredObject
 __all__ = [
     "HashMismatchError",
     "InvalidHashError",
+    "Stated",
     "base64_text",
     "hash_header",
     "parse_hash",
@@ -22,6 +23,10 @@ __all__ = [
 ]
 
 _LENGTHS_BYTES = {"crc32c": 4, "md5": 16}
+
+Stated = frozenset[tuple[str, bytes]]
+"""Digests that a client states of its bytes: algorithm, `crc32c` or `md5`, and digest. The same algorithm may be there
+with several, of which at most one can be right."""
 
 
 class InvalidHashError(ValueError):
@@ -68,39 +73,39 @@ def parse_hash(algorithm: str, text: str) -> bytes:
     return digest
 
 
-def parse_hashes(header: str) -> dict[str, bytes]:
-    """Returns the digests in a client's x-goog-hash header by algorithm, `crc32c` and `md5`; others are ignored.
+def parse_hashes(header: str) -> Stated:
+    """Returns the digests that a client's x-goog-hash header states, `crc32c` and `md5`; others are ignored.
 
     Raises InvalidHashError.
     """
-    stated: dict[str, bytes] = {}
+    stated = set()
     for item in header.split(","):
         name, _, value = item.strip().partition("=")
         if name.lower() in _LENGTHS_BYTES:
-            stated[name.lower()] = parse_hash(name.lower(), value.strip())
-    return stated
+            stated.add((name.lower(), parse_hash(name.lower(), value.strip())))
+    return frozenset(stated)
 
 
-def verify(stated: Mapping[str, bytes], arrived: Mapping[str, bytes]) -> None:
+def verify(stated: Collection[tuple[str, bytes]], arrived: Mapping[str, bytes]) -> None:
     """Raises HashMismatchError where a digest that a client stated is not the one that the bytes have.
 
     Args:
-        stated: as `parse_hashes` returns them.
+        stated: algorithms and digests. Two of one algorithm, such as a header's and the metadata's, must both be right.
         arrived: digests of the bytes; one that is not there (the MD5 of a composite) is not compared.
     """
-    for algorithm, digest in stated.items():
+    for algorithm, digest in sorted(stated):
         if algorithm in arrived and arrived[algorithm] != digest:
             raise HashMismatchError(algorithm, base64_text(digest), base64_text(arrived[algorithm]))
 
 
-async def verify_received(stated: Mapping[str, bytes], received: Received) -> None:
+async def verify_received(stated: Collection[tuple[str, bytes]], received: Received) -> None:
     """Raises HashMismatchError, having released what arrived, where it has another digest than the client stated.
 
     An MD5 that was stated when the bytes were there, and is computed for no other reason, is computed now.
     """
     content, digests = received.content, received.digests
     try:
-        late = stated.keys() - digests.keys()
+        late = {algorithm for algorithm, _ in stated} - digests.keys()
         if late:
             read = pieces(content, 0, content.size_bytes)
             digests = {**digests, **await asyncio.to_thread(digests_of, read, late)}

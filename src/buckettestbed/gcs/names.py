@@ -1,10 +1,15 @@
-"""What GCS allows as an object's name. *Source*: Cloud Storage documentation, object naming requirements."""
+"""What GCS allows as an object's and a bucket's name. *Source*: Cloud Storage documentation, object naming requirements
+and bucket naming requirements."""
 
+from buckettestbed.model.errors import InvalidBucketNameError
 from buckettestbed.rest.addressing import KEY_LIMIT_BYTES
 
-__all__ = ["InvalidObjectNameError", "check_name"]
+__all__ = ["InvalidObjectNameError", "check_bucket_name", "check_name"]
 
 _RESERVED = ".well-known/acme-challenge/"
+
+_LOOKALIKES = str.maketrans("01", "ol")
+"""Digits that are read as letters: `g00gle` is close to `google`."""
 
 
 class InvalidObjectNameError(ValueError):
@@ -23,3 +28,10 @@ def check_name(name: str) -> None:
         raise InvalidObjectNameError(f"The name {name!r} is reserved.")
     if any("\ud800" <= character <= "\udfff" for character in name):
         raise InvalidObjectNameError("The name is not valid Unicode.")
+
+
+def check_bucket_name(name: str) -> None:
+    """Raises InvalidBucketNameError for a new bucket's name that Google keeps for itself: one that begins with `goog`,
+    or holds `google`, also as it looks alike. What no provider takes the model refuses."""
+    if name.startswith("goog") or "google" in name.translate(_LOOKALIKES):
+        raise InvalidBucketNameError(name)

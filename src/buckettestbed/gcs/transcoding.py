@@ -14,6 +14,9 @@ from buckettestbed.serving.messages import ContentSlice, Response
 
 __all__ = ["decompressed", "is_transcoded"]
 
+_FIRST_BYTE = 0x1F
+"""Of every member. *Source*: RFC 1952, 2.3.1."""
+
 
 def is_transcoded(found: StoredObject, headers: Mapping[str, str]) -> bool:
     """Returns whether a GET with these headers is answered with the decompressed object."""
@@ -42,10 +45,22 @@ async def decompressed(found: StoredObject, headers: Sequence[tuple[bytes, bytes
 
 
 def _gunzip(content: Content) -> bytes | None:
-    """Returns the decompressed bytes, or None where the content is no gzip."""
-    decompressor = zlib.decompressobj(wbits=31)
+    """Returns the decompressed bytes of all members, which follow one another (RFC 1952, 2.2), or None where the
+    content is no gzip. What follows the last member and does not begin like one is left out, as gzip itself does."""
+    out: list[bytes] = []
+    member, ended = None, False
     try:
-        out = [decompressor.decompress(piece) for piece in pieces(content, 0, content.size_bytes)]
+        for piece in pieces(content, 0, content.size_bytes):
+            rest: bytes | memoryview = piece
+            while len(rest):
+                if member is None:
+                    if ended and rest[0] != _FIRST_BYTE:
+                        return b"".join(out)
+                    member = zlib.decompressobj(wbits=31)
+                out.append(member.decompress(rest))
+                rest = member.unused_data
+                if member.eof:
+                    member, ended = None, True
     except zlib.error:
         return None
-    return b"".join(out) if decompressor.eof else None
+    return b"".join(out) if ended and member is None else None

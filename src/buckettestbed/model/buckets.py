@@ -26,9 +26,12 @@ from buckettestbed.model.objects import Attributes, Bucket, Check, Part, StoredO
 
 __all__ = ["Buckets", "Storage"]
 
-_BUCKET_NAME = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)(?!.*\.\.)[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]\Z")
-"""*Source*: Amazon S3 bucket naming rules (3 to 63 of a-z 0-9 . -, no address of IPv4 form, no two dots side by
-side), and the underscore that Cloud Storage allows beside them."""
+_BUCKET_NAME = re.compile(
+    r"(?=.{3,63}\Z)(?!\d+\.\d+\.\d+\.\d+\Z)[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?)*\Z"
+)
+"""*Source*: Amazon S3 bucket naming rules, and Cloud Storage, bucket naming requirements: 3 to 63 of a-z 0-9 . -, no
+address of IPv4 form; between dots the labels of a host's name, which begin and end with a letter or a digit. The
+underscore is Cloud Storage's alone."""
 
 
 class Storage(Protocol):
@@ -141,6 +144,7 @@ class Buckets:
         attributes: Attributes,
         encryption: str | None = None,
         part_sizes_bytes: tuple[int, ...] = (),
+        part_checksums: tuple[str, ...] = (),
         check: Check | None = None,
     ) -> StoredObject:
         """Publishes an object under a key, replacing any there, if `check` does not raise.
@@ -164,6 +168,7 @@ class Buckets:
                 generation=self._next_generation(now_s),
                 attributes=attributes,
                 part_sizes_bytes=part_sizes_bytes,
+                part_checksums=part_checksums,
             )
             self.storage.publish(bucket.name, found)
         except BaseException:
@@ -266,9 +271,18 @@ class Buckets:
         if bucket.uploads.get(upload.id) is not upload:
             content.release()
             raise UploadMissingError(upload.id)
-        sizes = tuple(part.content.size_bytes for part in parts)
+        algorithm = upload.checksum_algorithm or ""
+        # Not where a part, or the end of the upload, came by another API than its beginning.
+        kept = algorithm in attributes.checksums and all(algorithm in part.checksums for part in parts)
         found = self.put(
-            bucket, upload.key, content=content, etag=etag, attributes=attributes, part_sizes_bytes=sizes, check=check
+            bucket,
+            upload.key,
+            content=content,
+            etag=etag,
+            attributes=attributes,
+            part_sizes_bytes=tuple(part.content.size_bytes for part in parts),
+            part_checksums=tuple(part.checksums[algorithm] for part in parts) if kept else (),
+            check=check,
         )
         self._drop_upload(bucket, upload.id)
         return found

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Content", "ContentGoneError", "Incoming", "Reader", "Received", "pieces"]
+__all__ = ["Content", "ContentGoneError", "DroppedContent", "Incoming", "Reader", "Received", "pieces"]
 
 
 class ContentGoneError(Exception):
@@ -42,6 +42,27 @@ class Content(Protocol):
 
     def release(self) -> None:
         """Frees what was never published, or a part that is no longer needed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DroppedContent:
+    """What is still known of bytes that nobody keeps any more.
+
+    Args:
+        size_bytes: their length.
+        crc32c: their CRC-32C.
+    """
+
+    size_bytes: int
+    crc32c: bytes
+    piece_bytes: int = 1
+
+    def open(self) -> Reader:
+        """Raises ContentGoneError."""
+        raise ContentGoneError("its bytes were dropped")
+
+    def release(self) -> None:
+        """Nothing to do."""
 
 
 def pieces(content: Content, start: int, stop: int, piece_bytes: int = 1 << 20) -> Iterator[bytes | memoryview]:

@@ -33,7 +33,7 @@ from buckettestbed.model.records import read_object, record_bytes
 __all__ = ["DirectoryStorage"]
 
 _OWNER = ".buckettestbed"
-_OWNED = {"format": "buckettestbed directory", "version": 4}
+_OWNED = {"format": "buckettestbed directory", "version": 5}
 _BUCKET = ".bucket"
 _INCOMING = ".incoming"
 

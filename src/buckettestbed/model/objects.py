@@ -41,8 +41,10 @@ class StoredObject:
 
     `etag` is S3's: the MD5 in hexadecimal, or with a `-N` where the object was made of N others, or anything where
     `encryption` is `aws:kms`; see `md5`. `generation` is greater than that of every object published before, and 0
-    until it is published; `metageneration` counts the changes of the attributes from 1. `prepared` are caches that
-    belong to those who serve the object (response headers built once), by dialect.
+    until it is published; `metageneration` counts the changes of the attributes from 1. `part_sizes_bytes` are those of
+    the parts that it was made of, empty where it was written whole, and `part_checksums` theirs in base64, by the
+    algorithm that the upload asked for, empty where it asked for none. `prepared` are caches that belong to those who
+    serve the object (response headers built once), by dialect.
     """
 
     key: str
@@ -55,6 +57,7 @@ class StoredObject:
     metageneration: int = 1
     attributes: Attributes = field(default_factory=Attributes)
     part_sizes_bytes: tuple[int, ...] = ()
+    part_checksums: tuple[str, ...] = ()
     prepared: dict[str, tuple[list[tuple[bytes, bytes]], bytes]] | None = None
 
     @property

@@ -29,6 +29,7 @@ def record_bytes(found: StoredObject) -> bytes:
         "generation": found.generation,
         "metageneration": found.metageneration,
         "part_sizes_bytes": found.part_sizes_bytes,
+        "part_checksums": found.part_checksums,
         "headers": dict(found.attributes.headers),
         "metadata": dict(found.attributes.metadata),
         "checksums": dict(found.attributes.checksums),
@@ -69,4 +70,5 @@ def read_object(path: Path) -> StoredObject:
             storage_class=record["storage_class"],
         ),
         part_sizes_bytes=tuple(record["part_sizes_bytes"]),
+        part_checksums=tuple(record["part_checksums"]),
     )

@@ -84,6 +84,7 @@ class Health:
         self._own_s = own_s
         self._total = _Tally()
         self._warnings = 0
+        self._asked_s = self._lost_s = 0.0
         self._warned_s = float("-inf")
         self._window = _Tally()
         self._begun_s: float | None = None
@@ -122,7 +123,9 @@ class Health:
         `first_bytes` were waited for; `late_first_bytes` of them came more than 5 % late; `first_byte_asked_s` and
         `first_byte_late_s` are means; `worst_late_s` is that of any deadline. `sent_bytes` is what transfers carried.
         `behind_machine_share` and `behind_peer_share` are the shares of all waits and transfers that were lost to this
-        machine and to slow peers. `warnings` counts those in the log.
+        machine and to slow peers. `warnings` counts those in the log, of which there is one every 5 s at most, and
+        `asked_s` is what all waits and transfers were to take together, and `lost_s` what those took beyond that in
+        windows in which the model was not kept, slow peers on a busy machine included.
         """
         self._end_window()
         total = self._total
@@ -138,12 +141,15 @@ class Health:
             "behind_machine_share": total.behind_machine_s / spent_s,
             "behind_peer_share": total.behind_peer_s / spent_s,
             "warnings": self._warnings,
+            "asked_s": self._asked_s,
+            "lost_s": self._lost_s,
         }
 
     def reset(self) -> None:
         """Starts the counts again."""
         self._total, self._window, self._begun_s = _Tally(), _Tally(), None
         self._warnings = 0
+        self._asked_s = self._lost_s = 0.0
 
     def _current(self) -> _Tally:
         """Returns the window to count in, after judging the one that is over."""
@@ -170,10 +176,14 @@ class Health:
         if own_share > _BUSY or (busy_share is not None and busy_share > _BUSY):
             behind_s += window.behind_peer_s
         asked_s = window.asked_s + window.transfer_s
+        self._asked_s += asked_s
         late = window.first_bytes >= _LEAST_DEADLINES and window.late_s > TOLERANCE * window.asked_s
         enough = window.pieces > 0 and window.first_bytes + window.pieces >= _LEAST_DEADLINES
         slow = enough and behind_s > TOLERANCE * asked_s
-        if not (late or slow) or now_s - self._warned_s < _WARNING_EVERY_S:
+        if not (late or slow):
+            return
+        self._lost_s += behind_s
+        if now_s - self._warned_s < _WARNING_EVERY_S:
             return
         self._warned_s = now_s
         self._warnings += 1

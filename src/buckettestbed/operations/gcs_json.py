@@ -1,15 +1,24 @@
-"""What a path of the JSON API means, and which operation a request asks for.
+"""What a path of the JSON API means, which operation a request asks for, and what such a request may ask.
 
-A bucket's and an object's name are one percent-encoded segment each.
+A bucket's and an object's name are one percent-encoded segment each. As for the other APIs, the tables name what is
+served: a parameter or a header that they lack is refused, because whoever sent it wants what is not done.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from buckettestbed.operations.routes import UNKNOWN
+from buckettestbed.operations.routes import UNKNOWN, Values, taking
 
-__all__ = ["OPERATIONS", "Address", "is_download", "operation_name", "parse_path"]
+__all__ = [
+    "OPERATIONS",
+    "Address",
+    "is_download",
+    "operation_name",
+    "parse_path",
+    "unserved_header",
+    "unserved_parameter",
+]
 
 _ROOTS = {
     b"/storage/v1/": "metadata",
@@ -105,6 +114,123 @@ _UPLOAD = frozenset({"start_session", "upload_chunk", "query_session", "cancel_s
 OPERATIONS = frozenset({*_METADATA.values(), *_UPLOAD, "get_object", "get_object_range", "batch"})
 """Every name that the JSON API gives an operation."""
 
+_EVERYWHERE = {
+    **taking("access_token", "fields", "key", "oauth_token", "prettyPrint", "quotaUser", "userIp", "userProject"),
+    "alt": {"json", "media"},
+}
+"""*Source*: Cloud Storage, JSON API overview, standard query parameters. A token in the query is not looked at."""
+
+_OFF = ("", "false", "False")
+_ACL = {"private", "projectPrivate", "bucketOwnerFullControl", "bucketOwnerRead"}
+"""Predefined access control lists that grant nobody outside the project anything."""
+
+_METAGENERATION = taking("ifMetagenerationMatch", "ifMetagenerationNotMatch")
+_CONDITIONS = {**_METAGENERATION, **taking("ifGenerationMatch", "ifGenerationNotMatch")}
+_SOURCE = taking(
+    "ifSourceGenerationMatch",
+    "ifSourceGenerationNotMatch",
+    "ifSourceMetagenerationMatch",
+    "ifSourceMetagenerationNotMatch",
+    "sourceGeneration",
+)
+_PROJECTION = taking("projection")
+_OF_A_BUCKET: Values = {"predefinedAcl": _ACL, "predefinedDefaultObjectAcl": _ACL, **_PROJECTION}
+_OF_AN_OBJECT: Values = {"predefinedAcl": _ACL, "overrideUnlockedRetention": _OFF, **_PROJECTION}
+_OF_A_COPY: Values = {**_CONDITIONS, **_SOURCE, **_PROJECTION, "destinationPredefinedAcl": _ACL}
+_READ: Values = {**_CONDITIONS, **_PROJECTION, **taking("generation"), "softDeleted": _OFF}
+_SESSION = taking("name", "uploadType", "upload_id")
+_UPLOADED: Values = {**_CONDITIONS, **_OF_AN_OBJECT, **_SESSION, **taking("contentEncoding")}
+
+_TAKES: Mapping[str, Values] = {
+    "batch": {},
+    "cancel_session": _UPLOADED,
+    "compose_object": {**_CONDITIONS, "destinationPredefinedAcl": _ACL},
+    "copy_object": {**_OF_A_COPY, **taking("maxBytesRewrittenPerCall", "rewriteToken")},
+    "create_bucket": {**_OF_A_BUCKET, **taking("project"), "enableObjectRetention": _OFF},
+    "delete_bucket": _METAGENERATION,
+    "delete_object": {**_CONDITIONS, **taking("generation")},
+    "get_bucket_policy": taking("optionsRequestedPolicyVersion"),
+    "get_object": _READ,
+    "get_object_range": _READ,
+    "get_storage_layout": taking("prefix"),
+    "head_bucket": {**_METAGENERATION, **_PROJECTION, "softDeleted": _OFF},
+    "head_object": _READ,
+    "list_buckets": {
+        **taking("project", "prefix", "maxResults", "pageToken", "projection", "returnPartialSuccess"),
+        "softDeleted": _OFF,
+    },
+    "list_objects": {
+        **taking(
+            "delimiter",
+            "endOffset",
+            "includeFoldersAsPrefixes",
+            "includeTrailingDelimiter",
+            "matchGlob",
+            "maxResults",
+            "pageToken",
+            "prefix",
+            "projection",
+            "startOffset",
+            "versions",
+        ),
+        "filter": {""},
+        "softDeleted": _OFF,
+    },
+    "move_object": {**_CONDITIONS, **_SOURCE, **_PROJECTION},
+    "put_object": _UPLOADED,
+    "query_session": _UPLOADED,
+    "start_session": _UPLOADED,
+    "test_permissions": taking("permissions"),
+    "update_bucket": {**_METAGENERATION, **_OF_A_BUCKET},
+    "update_object": {**_CONDITIONS, **_OF_AN_OBJECT, **taking("generation")},
+    "upload_chunk": _UPLOADED,
+}
+"""The parameters that an operation takes beside those of all, each with its values, None for any; of those that would
+turn on what there is not, the values that leave it off."""
+
+_HEADERS = frozenset(
+    [
+        "x-goog-api-client",
+        "x-goog-api-key",
+        "x-goog-gcs-idempotency-token",
+        "x-goog-hash",
+        "x-goog-request-params",
+        "x-goog-request-reason",
+        "x-goog-user-project",
+    ]
+)
+"""Google's headers that any request may have. Among the others are those of a client's encryption keys."""
+
+_READS = frozenset({"get_object", "get_object_range", "head_object"})
+"""Operations that look at conditions on ETags."""
+
+
+def unserved_parameter(operation: str, query: Mapping[str, str]) -> str | None:
+    """Returns a parameter that an operation does not take, or not with its value, or None."""
+    takes = _TAKES[operation]
+    for name, value in query.items():
+        if name not in takes and name not in _EVERYWHERE:
+            return name
+        values = takes[name] if name in takes else _EVERYWHERE[name]
+        if values is not None and value not in values:
+            return name
+    return None
+
+
+def unserved_header(operation: str, headers: Mapping[str, str]) -> str | None:
+    """Returns a header that asks for what an operation does not do, or None.
+
+    Args:
+        operation: its name.
+        headers: of the request, names in lower case.
+    """
+    for name in headers:
+        if name.startswith("x-goog-") and name not in _HEADERS and not name.startswith("x-goog-custom-audit-"):
+            return name
+        if name.startswith("if-") and operation not in _READS:
+            return name
+    return None
+
 
 def is_download(address: Address, query: Mapping[str, str]) -> bool:
     """Returns whether an object's bytes are asked for, not its metadata."""
@@ -112,7 +238,7 @@ def is_download(address: Address, query: Mapping[str, str]) -> bool:
 
 
 def operation_name(method: str, address: Address, query: Mapping[str, str], headers: Mapping[str, str]) -> str:
-    """Returns the operation's name, or `unknown` for what the testbed does not serve."""
+    """Returns the operation's name, or `unknown` for a method and a path that the testbed does not serve."""
     if address.root == "batch":
         return "batch" if method == "POST" else UNKNOWN
     if address.root == "upload":

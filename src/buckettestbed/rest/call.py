@@ -49,9 +49,19 @@ class Call:
             raise RestError("NoSuchKey", fields={"Key": self.key})
         return found
 
-    def integer(self, name: str, default: int, *, least: int = 0, most: int) -> int:
-        """Returns a numeric parameter, at most `most`; raises InvalidArgument for text, or a number below `least`."""
-        value = self.query.get(name)
+    def integer(
+        self, name: str, default: int, *, least: int = 0, most: int, of: Mapping[str, str] | None = None
+    ) -> int:
+        """Returns a numeric parameter, at most `most`; raises InvalidArgument for text, or a number below `least`.
+
+        Args:
+            name: of the parameter.
+            default: where it is absent or empty.
+            least: the least that is allowed.
+            most: what a greater number is taken for.
+            of: where it stands, None for the query.
+        """
+        value = (self.query if of is None else of).get(name)
         if not value:
             return default
         if not value.isascii() or not value.isdecimal() or not least <= (number := int(value[:12])):

@@ -1,7 +1,5 @@
 """Listings of objects, version 1 and 2, as S3 and the XML API of GCS both have them."""
 
-import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,10 +9,11 @@ from buckettestbed.model.objects import Bucket, StoredObject
 from buckettestbed.rest.call import Call, xml_response
 from buckettestbed.rest.encoding import name_encoder
 from buckettestbed.rest.errors import RestError
+from buckettestbed.rest.tokens import name_in_token, token_after
 from buckettestbed.serving.messages import Response
 from buckettestbed.serving.xml import document, element
 
-__all__ = ["PAGE_LIMIT", "ListingStyle"]
+__all__ = ["PAGE_LIMIT", "ListingStyle", "after_token"]
 
 PAGE_LIMIT = 1000
 """*Source*: Amazon S3 API reference, ListObjectsV2, and Cloud Storage XML API, list objects: up to 1,000 a page."""
@@ -45,7 +44,7 @@ class ListingStyle:
         prefix, delimiter = call.query.get("prefix", ""), call.query.get("delimiter", "")
         start_after, token = call.query.get("start-after", ""), call.query.get("continuation-token")
         limit = call.integer("max-keys", PAGE_LIMIT, most=PAGE_LIMIT)
-        after = start_after if token is None else _from_token(token)
+        after = start_after if token is None else after_token(token)
         page = list_page(bucket, prefix=prefix, delimiter=delimiter, after=after, limit=limit, fault=call.request.fault)
         fields = [
             element("Name", bucket.name),
@@ -61,7 +60,7 @@ class ListingStyle:
         if token is not None:
             fields.append(element("ContinuationToken", token))
         if page.truncated:
-            fields.append(element("NextContinuationToken", _to_token(page.last)))
+            fields.append(element("NextContinuationToken", token_after(page.last)))
         owner = self.owner if call.query.get("fetch-owner", "").lower() == "true" else ""
         return self._response(call, bucket, page, fields, owner, encode)
 
@@ -99,17 +98,13 @@ class ListingStyle:
         return xml_response(document("ListBucketResult", fields, namespace=self.namespace))
 
 
-def _to_token(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode()
-
-
-def _from_token(token: str) -> str:
-    if not token:
-        raise RestError(
-            "InvalidArgument", "The continuation token is empty.", fields={"ArgumentName": "continuation-token"}
-        )
+def after_token(token: str) -> str:
+    """Returns the name that a page begins after whose continuation token this is; raises InvalidArgument."""
     try:
-        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError):
-        message = "The continuation token is not one that a listing returned."
-        raise RestError("InvalidArgument", message, fields={"ArgumentName": "continuation-token"}) from None
+        return name_in_token(token)
+    except ValueError as error:
+        raise RestError(
+            "InvalidArgument",
+            f"The continuation token is {token[:80]!r}: {error}.",
+            fields={"ArgumentName": "continuation-token"},
+        ) from None

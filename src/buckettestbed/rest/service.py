@@ -66,7 +66,14 @@ class RestService(ABC):
             handler = self.handlers.get(operation.name)
             if handler is None:
                 self._address(request)  # Raises what is wrong with it, if that is the reason.
-                raise RestError("NotImplemented" if request.method in _METHODS else "MethodNotAllowed")
+                raise _unserved(request, operation)
+            header = self.routes.unserved_header(operation.name, request.headers)
+            if header is not None:
+                raise RestError(
+                    "NotImplemented",
+                    f"The testbed does not do what {header} asks of a request for {operation.name}.",
+                    fields={"Header": header},
+                )
             call = Call(
                 buckets=self._buckets,
                 request=request,
@@ -106,3 +113,12 @@ class RestService(ABC):
     def plain_get(self, target: bytes, headers: Collection[tuple[bytes, bytes]]) -> PlainGet | None:
         """Returns the answer to a plain GET, or None."""
         return self._plain_gets.find(target, headers)
+
+
+def _unserved(request: Request, operation: Operation) -> RestError:
+    """Returns the error for a request that no operation served fits."""
+    if request.method not in _METHODS:
+        return RestError("MethodNotAllowed")
+    target = "an object" if operation.key else "a bucket" if operation.bucket else "the service"
+    having = f" with {', '.join(request.query)}" if request.query else ""
+    return RestError("NotImplemented", f"The testbed serves no {request.method} of {target}{having}.")

@@ -5,6 +5,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from buckettestbed.model.objects import Bucket, Part, Upload
 from buckettestbed.rest.call import Call, quoted, xml_response
@@ -16,8 +17,10 @@ from buckettestbed.serving.xml import MalformedXmlError, children, document, ele
 __all__ = [
     "COMPLETE_BODY_LIMIT_BYTES",
     "PART_COUNT_LIMIT",
+    "ListedPart",
     "listed_parts",
     "multipart_etag",
+    "parse_completion",
     "part_number",
     "parts_response",
     "uploads_response",
@@ -48,9 +51,38 @@ def part_number(call: Call) -> int:
     return number
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedPart:
+    """A part as a completion lists it; `fields` are all elements that it has for the part."""
+
+    number: int
+    etag: str
+    fields: Mapping[str, str]
+
+
+def parse_completion(body: bytes) -> list[ListedPart]:
+    """Returns the parts that a completion's document lists, at least one; raises MalformedXML."""
+    try:
+        listed = children(parse(body, "CompleteMultipartUpload"))
+    except MalformedXmlError as error:
+        raise RestError("MalformedXML", str(error)) from None
+    parts: list[ListedPart] = []
+    for name, child in listed:
+        if name != "Part":
+            continue
+        fields = {field_name: (field.text or "").strip() for field_name, field in children(child)}
+        text = fields.get("PartNumber", "")
+        if not (text.isascii() and text.isdecimal()):
+            raise RestError("MalformedXML", f"PartNumber is {text!r}.")
+        parts.append(ListedPart(number=int(text[:8]), etag=fields.get("ETag", "").strip('"'), fields=fields))
+    if not parts:
+        raise RestError("MalformedXML", "The completion lists no part.")
+    return parts
+
+
 def listed_parts(
     upload: Upload,
-    body: bytes,
+    listed: Sequence[ListedPart],
     *,
     minimum_part_bytes: int,
     check: Callable[[Part, Mapping[str, str]], None] | None = None,
@@ -59,36 +91,24 @@ def listed_parts(
 
     Args:
         upload: the open upload.
-        body: the completion's document.
+        listed: what the completion lists.
         minimum_part_bytes: least size of a part other than the last.
         check: called with each part and the fields that the document has for it; raises to refuse.
 
     Raises:
-        RestError: MalformedXML, InvalidPartOrder, InvalidPart or EntityTooSmall, or what `check` raises.
+        RestError: InvalidPartOrder, InvalidPart or EntityTooSmall, or what `check` raises.
     """
-    try:
-        listed = children(parse(body, "CompleteMultipartUpload"))
-    except MalformedXmlError as error:
-        raise RestError("MalformedXML", str(error)) from None
     parts: list[Part] = []
-    for name, child in listed:
-        if name != "Part":
-            continue
-        fields = {field_name: (field.text or "").strip() for field_name, field in children(child)}
-        text = fields.get("PartNumber", "")
-        if not (text.isascii() and text.isdecimal()):
-            raise RestError("MalformedXML", f"PartNumber is {text!r}.")
-        number, etag = int(text[:8]), fields.get("ETag", "").strip('"')
+    for wanted in listed:
+        number, etag = wanted.number, wanted.etag
         if parts and number <= parts[-1].number:
             raise RestError("InvalidPartOrder", fields={"UploadId": upload.id})
         part = upload.parts.get(number)
         if part is None or part.etag != etag:
             raise RestError("InvalidPart", fields={"UploadId": upload.id, "PartNumber": str(number), "ETag": etag})
         if check is not None:
-            check(part, fields)
+            check(part, wanted.fields)
         parts.append(part)
-    if not parts:
-        raise RestError("MalformedXML", "The completion lists no part.")
     for part in parts[:-1]:
         if part.content.size_bytes < minimum_part_bytes:
             raise RestError(

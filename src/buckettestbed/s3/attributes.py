@@ -69,12 +69,12 @@ def requested_attributes(headers: Mapping[str, str]) -> Attributes:
 
 def _check_encryption(headers: Mapping[str, str]) -> None:
     name = "x-amz-server-side-encryption"
-    kind, customer = headers.get(name, "AES256"), name + "-customer-algorithm"
+    kind = headers.get(name, "AES256")
     if kind not in ("AES256", "aws:kms", "aws:kms:dsse"):
         raise S3Error("InvalidArgument", f"{name} is {kind!r}.", fields={"ArgumentName": name, "ArgumentValue": kind})
-    if kind != "AES256" or customer in headers:
+    if kind != "AES256":
         raise S3Error(
             "NotImplemented",
             "The testbed knows no encryption keys, only AES256 with S3's own.",
-            fields={"Header": customer if customer in headers else name},
+            fields={"Header": name},
         )

@@ -37,7 +37,7 @@ async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) 
     """
     headers, body = call.headers, call.request.body
     encoded_as = headers.get("x-amz-content-sha256", "")
-    chunked = encoded_as.startswith("STREAMING-") or "aws-chunked" in headers.get("content-encoding", "").lower()
+    chunked = encoded_as.startswith("STREAMING-") or _is_unsigned_chunked(call)
     expected = _declared_length_bytes(call, chunked)
     md5, sent = content_md5(headers), checksum_headers(headers)
     trailing = [
@@ -62,11 +62,12 @@ async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) 
                 incoming.write(piece)
         if arrived != expected or (decoder is not None and not decoder.complete):
             raise S3Error("IncompleteBody", f"{arrived} of the {expected} bytes declared arrived.")
-        if decoder is not None:
-            sent |= checksum_headers(decoder.trailers)
-        missing = [name for name in trailing if name in ALGORITHMS and name not in sent]
+        trailed = checksum_headers(decoder.trailers) if decoder is not None else {}
+        missing = [name for name in trailing if name in ALGORITHMS and name not in trailed]
         if missing:
             raise S3Error("MalformedTrailerError", f"x-amz-trailer announces {missing[0]}, which did not arrive.")
+        if strangers := trailed.keys() - set(trailing):  # Which nobody computed while the body arrived.
+            raise S3Error("MalformedTrailerError", f"x-amz-trailer does not announce {min(strangers)}, which arrived.")
         received = await incoming.finish()
     except BaseException:
         incoming.discard()
@@ -77,11 +78,19 @@ async def receive_body(call: Call, *, default_checksum: str = DEFAULT_CHECKSUM) 
         if body_sha256 is not None and received.digests["sha256"].hex() != body_sha256:
             raise S3Error("XAmzContentSHA256Mismatch")
         verify(sent, received.digests)
+        verify(trailed, received.digests)
     except BaseException:
         received.content.release()
         raise
-    checksums = sent or {default_checksum: base64.b64encode(received.digests[default_checksum]).decode()}
+    checksums = sent | trailed or {default_checksum: base64.b64encode(received.digests[default_checksum]).decode()}
     return ReceivedBody(received=received, etag=call.buckets.etag(received), checksums=checksums)
+
+
+def _is_unsigned_chunked(call: Call) -> bool:
+    """Returns whether an anonymous sender's body is aws-chunked, of which then no x-amz-content-sha256 tells. The
+    encoding alone says nothing: S3 takes the body as it is."""
+    encoding = call.headers.get("content-encoding", "").lower()
+    return "aws-chunked" in encoding and "x-amz-decoded-content-length" in call.headers
 
 
 def _declared_length_bytes(call: Call, chunked: bool) -> int:

@@ -7,6 +7,7 @@ another subresource, a missing key, an unusual header) is left to the dialect's 
 import re
 from collections.abc import Collection
 
+from buckettestbed.operations.s3 import SIGNATURE_PARAMETERS
 from buckettestbed.rest.plain import PlainGets, plain_answer
 from buckettestbed.s3.reading import OBJECT_HEADERS, checksum_response_headers
 from buckettestbed.serving.dialect import PlainGet
@@ -19,7 +20,10 @@ _WITHOUT_EFFECT = frozenset(
 )
 """Headers that change nothing in the answer to a GET. Any other but those that `find` names makes it not plain."""
 
-_SIGNATURE = re.compile(rb"(?:(?:x-amz-[a-z-]+|awsaccesskeyid|signature|expires|x-id)=[^&]*(?:&|$))*", re.IGNORECASE)
+_SIGNATURE = re.compile(
+    rb"(?:(?:%s)=[^&]*(?:&|$))*" % b"|".join(re.escape(name.encode()) for name in sorted(SIGNATURE_PARAMETERS)),
+    re.IGNORECASE,
+)
 """The query of a presigned address (version 4 or 2), and what AWS SDKs append to name the operation: nothing in it
 changes the answer."""
 
@@ -31,9 +35,9 @@ class S3PlainGets(PlainGets):
         """Returns the answer, or None where the request is not plain."""
         range_header, if_match, host, checksums = None, None, b"", False
         for name, value in headers:
-            if name == b"range":
+            if name == b"range" and range_header is None:
                 range_header = value
-            elif name == b"if-match":
+            elif name == b"if-match" and if_match is None:
                 if_match = value
             elif name == b"x-amz-checksum-mode":
                 checksums = value.upper() == b"ENABLED"

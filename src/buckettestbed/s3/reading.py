@@ -10,6 +10,7 @@ from buckettestbed.rest.attributes import ObjectHeaders, described_attributes
 from buckettestbed.rest.call import Call, xml_response
 from buckettestbed.rest.conditions import check_read, range_applies
 from buckettestbed.rest.errors import RestError
+from buckettestbed.rest.uploads import PART_COUNT_LIMIT
 from buckettestbed.s3.attributes import CONTENT_HEADERS, encrypted
 from buckettestbed.s3.checksums import checksum_elements, stated_headers
 from buckettestbed.s3.errors import S3Error
@@ -29,6 +30,9 @@ _OVERRIDES = {
     "response-content-encoding": "content-encoding",
 }
 """*Source*: Amazon S3 API reference, GetObject, request parameters."""
+
+_PARTS_LIMIT = 1000
+"""*Source*: Amazon S3 API reference, GetObjectAttributes, x-amz-max-parts."""
 
 
 def _object_headers(found: StoredObject) -> list[tuple[bytes, bytes]]:
@@ -68,8 +72,11 @@ async def get_object(call: Call) -> Response:
         headers.append((b"x-amz-mp-parts-count", b"%d" % len(found.part_sizes_bytes)))
     if span is not None:
         headers.append((b"content-range", content_range(start, stop, found.size_bytes)))
-    elif call.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
-        headers += checksum_response_headers(found)
+    if call.headers.get("x-amz-checksum-mode", "").upper() == "ENABLED":
+        if "partNumber" in call.query and found.part_sizes_bytes:
+            headers += _part_checksum_headers(found, _part_number(call))
+        elif span is None:
+            headers += checksum_response_headers(found)
     status = 200 if span is None else 206
     if call.request.method == "HEAD":
         return Response(status=status, headers=headers, content_length=stop - start)
@@ -102,6 +109,18 @@ def _checksums(found: StoredObject) -> tuple[Mapping[str, str], str]:
     return {"crc32c": base64.b64encode(found.content.crc32c).decode()}, "FULL_OBJECT"
 
 
+def _part_checksum_headers(found: StoredObject, number: int) -> list[tuple[bytes, bytes]]:
+    """Returns the checksum of one part as headers, none where the upload asked for none."""
+    if not found.part_checksums:
+        return []
+    algorithm = next(iter(found.attributes.checksums))
+    return stated_headers({algorithm: found.part_checksums[number - 1]}, found.attributes.checksum_type)
+
+
+def _part_number(call: Call) -> int:
+    return call.integer("partNumber", 1, least=1, most=PART_COUNT_LIMIT)
+
+
 def _header_value(text: str) -> bytes:
     if any(ord(character) < 32 or ord(character) > 255 for character in text):
         raise S3Error("InvalidArgument", "A response header override holds a control character or is not Latin-1.")
@@ -113,7 +132,7 @@ def _span(call: Call, found: StoredObject) -> tuple[int, int] | None:
     if "partNumber" in call.query:
         if "range" in call.headers:
             raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter.")
-        number = call.integer("partNumber", 1, least=1, most=10_000)
+        number = _part_number(call)
         sizes = found.part_sizes_bytes or (found.size_bytes,)
         if number > len(sizes):
             raise S3Error(
@@ -137,10 +156,41 @@ async def get_object_attributes(call: Call) -> Response:
     if "Checksum" in wanted:
         content.append(f"<Checksum>{''.join(checksum_elements(*_checksums(found)))}</Checksum>")
     if "ObjectParts" in wanted and found.part_sizes_bytes:
-        content.append(f"<ObjectParts>{element('PartsCount', len(found.part_sizes_bytes))}</ObjectParts>")
+        content.append(f"<ObjectParts>{''.join(_parts(call, found))}</ObjectParts>")
     if "StorageClass" in wanted:
         content.append(element("StorageClass", found.attributes.storage_class))
     if "ObjectSize" in wanted:
         content.append(element("ObjectSize", found.size_bytes))
     modified = [header for header in OBJECT_HEADERS.headers(found) if header[0] == b"last-modified"]
     return xml_response(document("GetObjectAttributesResponse", content), modified)
+
+
+def _parts(call: Call, found: StoredObject) -> list[str]:
+    """Returns the elements that tell an object's parts, up to 1,000 a page, after x-amz-part-number-marker.
+
+    *Source*: Amazon S3 API reference, GetObjectAttributesParts: the parts themselves only where the upload asked for a
+    checksum; else their number alone.
+    """
+    sizes = found.part_sizes_bytes
+    count = element("PartsCount", len(sizes))
+    if not found.part_checksums:
+        return [count]
+    marker = call.integer("x-amz-part-number-marker", 0, most=PART_COUNT_LIMIT, of=call.headers)
+    limit = call.integer("x-amz-max-parts", _PARTS_LIMIT, most=_PARTS_LIMIT, of=call.headers)
+    name = f"Checksum{next(iter(found.attributes.checksums)).upper()}"
+    shown = range(marker + 1, min(marker + limit, len(sizes)) + 1)
+    truncated = bool(shown) and shown[-1] < len(sizes)
+    parts = [
+        element("PartNumber", number)
+        + element("Size", sizes[number - 1])
+        + element(name, found.part_checksums[number - 1])
+        for number in shown
+    ]
+    return [
+        count,
+        element("PartNumberMarker", marker),
+        element("NextPartNumberMarker", shown[-1] if shown else 0),
+        element("MaxParts", limit),
+        element("IsTruncated", str(truncated).lower()),
+        *(f"<Part>{part}</Part>" for part in parts),
+    ]

@@ -14,6 +14,7 @@ from buckettestbed.rest.uploads import (
     COMPLETE_BODY_LIMIT_BYTES,
     listed_parts,
     multipart_etag,
+    parse_completion,
     part_number,
     parts_response,
 )
@@ -146,14 +147,14 @@ async def complete_upload(call: Call, completed: CompletedUploads) -> Response:
     """Publishes the parts that the body lists, in its order, as one object; where the upload was completed with the
     same parts before, gives the same answer again."""
     bucket = call.bucket()
-    body = await call.xml_body(COMPLETE_BODY_LIMIT_BYTES)
+    listed = parse_completion(await call.xml_body(COMPLETE_BODY_LIMIT_BYTES))
     upload_id = call.query["uploadId"]
     header = encrypted(call.buckets.encryption)
-    if upload_id not in bucket.uploads and (again := completed.answer(bucket, upload_id, call.key, body)):
+    if upload_id not in bucket.uploads and (again := completed.answer(bucket, upload_id, call.key, listed)):
         return xml_response(again, [header])
     upload = bucket.upload(upload_id, call.key)
     check_parts = partial(_check_checksums, upload)
-    parts = listed_parts(upload, body, minimum_part_bytes=call.minimum_part_bytes, check=check_parts)
+    parts = listed_parts(upload, listed, minimum_part_bytes=call.minimum_part_bytes, check=check_parts)
     _check_size(call, parts)
     etag = multipart_etag([part.etag for part in parts])
     checksums = await _whole_checksums(call, upload, parts)
@@ -169,7 +170,7 @@ async def complete_upload(call: Call, completed: CompletedUploads) -> Response:
         *checksum_elements(checksums, attributes.checksum_type),
     ]
     document_bytes = document("CompleteMultipartUploadResult", fields)
-    completed.remember(bucket, upload, body, document_bytes)
+    completed.remember(bucket, upload, listed, document_bytes)
     return xml_response(document_bytes, [header])
 
 
@@ -191,6 +192,8 @@ def _check_checksums(upload: Upload, part: Part, fields: Mapping[str, str]) -> N
             raise S3Error("InvalidPart", fields={"UploadId": upload.id, "PartNumber": str(part.number)})
     algorithm = upload.checksum_algorithm
     needed = algorithm is not None and upload.attributes.checksum_type == "COMPOSITE"
+    if needed and algorithm not in part.checksums:
+        raise S3Error("InvalidRequest", f"Part {part.number} came by another API and has no {algorithm} checksum.")
     if needed and f"Checksum{str(algorithm).upper()}" not in fields:
         raise S3Error(
             "InvalidRequest",

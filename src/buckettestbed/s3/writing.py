@@ -34,7 +34,7 @@ __all__ = ["copy_object", "copy_source", "delete_object", "delete_objects", "put
 DELETE_LIMIT = 1000
 """*Source*: Amazon S3 API reference, DeleteObjects: up to 1,000 keys a request."""
 
-_CHANGING = ("x-amz-storage-class", "x-amz-server-side-encryption", "x-amz-website-redirect-location")
+_CHANGING = ("x-amz-storage-class", "x-amz-server-side-encryption")
 """Headers that make a copy onto itself a change. *Source*: Amazon S3 API reference, CopyObject."""
 
 _DELETE_BODY_LIMIT_BYTES = 8 << 20
@@ -88,12 +88,17 @@ async def copy_object(call: Call) -> Response:
     """
     bucket, source, check = call.bucket(), copy_source(call), write_check(call.headers)
     stated = requested_attributes(call.headers)
-    replaces = call.headers.get("x-amz-metadata-directive", "COPY").upper() == "REPLACE"
+    directive = call.headers.get("x-amz-metadata-directive", "COPY").upper()
+    if directive not in ("COPY", "REPLACE"):
+        raise S3Error(
+            "InvalidArgument",
+            f"x-amz-metadata-directive is {directive!r}, not COPY or REPLACE.",
+            fields={"ArgumentName": "x-amz-metadata-directive", "ArgumentValue": directive},
+        )
+    replaces = directive == "REPLACE"
     changes = replaces or any(name in call.headers for name in _CHANGING)
     if source is bucket.objects.get(call.key) and not changes:
-        raise S3Error(
-            "InvalidRequest", "A copy onto itself must change metadata, storage class, location or encryption."
-        )
+        raise S3Error("InvalidRequest", "A copy onto itself must change metadata, storage class or encryption.")
     kept = stated if replaces else source.attributes
     content, etag, checksums = await _copied_content(call, source)
     attributes = Attributes(
@@ -138,7 +143,8 @@ async def delete_objects(call: Call) -> Response:
     bucket = call.bucket()
     body = await call.xml_body(_DELETE_BODY_LIMIT_BYTES)
     _verify_document(call, body)
-    quiet, objects = False, []
+    quiet = False
+    objects: list[Mapping[str, str]] = []
     for name, child in children(parse(body, "Delete")):
         if name == "Quiet":
             quiet = (child.text or "").strip().lower() == "true"
@@ -146,14 +152,16 @@ async def delete_objects(call: Call) -> Response:
             fields = {field_name: field.text or "" for field_name, field in children(child)}
             if not fields.get("Key"):
                 raise S3Error("MalformedXML", "An Object has no Key.")
-            objects.append((fields["Key"], fields.get("ETag")))
+            objects.append(fields)
     if not 1 <= len(objects) <= DELETE_LIMIT:
         raise S3Error("MalformedXML", f"{len(objects)} objects to delete; 1 to {DELETE_LIMIT} are allowed.")
     results: list[str] = []
-    for key, etag in objects:
+    for entry in objects:
+        key = entry["Key"]
         try:
             check_key(key)
-            call.buckets.delete(bucket, key, check=delete_check(etag))
+            _check_entry(entry)
+            call.buckets.delete(bucket, key, check=delete_check(entry.get("ETag")))
         except RestError as refused:
             error = translated(refused)
             described = element("Key", key) + element("Code", error.code) + element("Message", error.message)
@@ -162,6 +170,13 @@ async def delete_objects(call: Call) -> Response:
             if not quiet:
                 results.append(f"<Deleted><Key>{text(key)}</Key></Deleted>")
     return xml_response(document("DeleteResult", results))
+
+
+def _check_entry(fields: Mapping[str, str]) -> None:
+    """Raises NotImplemented for an entry that asks for more than the removal of the only version there is."""
+    for name, value in fields.items():
+        if name not in ("Key", "ETag") and (name, value) != ("VersionId", "null"):
+            raise S3Error("NotImplemented", f"The testbed deletes by Key and ETag, not by {name} {value}.")
 
 
 def _verify_document(call: Call, body: bytes) -> None:

@@ -65,13 +65,15 @@ class Counters:
         `requests`, `errors` and `faults` are by name, by status and by kind; `disconnected` counts requests whose
         client went away before the answer was whole; `connections` has those opened since the reset and those open now;
         `requests_s` are the seconds that requests took, all together, up to now: over the seconds that passed, it is
-        how many were being answered at once;
+        how many were being answered at once; `processor_s` are those that this process has computed for, since it
+        began;
         `network` says how well the network model is kept, see `Health.snapshot`, and is empty where it is off.
         """
         self._sum_requests()
         return {
             "requests": dict(self.requests),
             "requests_s": self._requests_s,
+            "processor_s": time.process_time(),
             "errors": {str(status): number for status, number in self.errors.items()},
             "faults": dict(self.faults),
             "bytes_in": self.bytes_in,

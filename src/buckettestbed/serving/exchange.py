@@ -190,7 +190,11 @@ class Exchange:
     def _request(self, receiver: BodyReceiver) -> Request:
         """Returns the request as a dialect sees it, its query not yet decoded."""
         scope = self._scope
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in scope["headers"]:
+            name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+            # A header that comes twice is one list (RFC 9110, 5.3): a second x-goog-hash hides no first one.
+            headers[name] = f"{headers[name]},{value}" if name in headers else value
         return Request(
             method=scope["method"],
             raw_path=scope["raw_path"],

@@ -28,11 +28,13 @@ def answer_without_effect(dialect: Dialect, request: Request) -> Response | None
     Where the fault is a reset nobody sees that answer, because `before_first_byte` comes first.
     """
     fault = request.fault
-    if fault is None or fault.has_place or fault.kind not in ("error", "reset"):
+    if fault is None or fault.has_place or fault.kind not in ("error", "error_after_200", "reset"):
         return None
     rule, status = fault.rule, fault.rule.status or 500
     message = rule.message or (_INTERNAL if status == 500 else None)
     response = dialect.error(request, status=status, code=rule.code, message=message)
+    if fault.kind == "error_after_200":
+        response.status = 200
     if rule.retry_after_s is not None:
         response.headers.append((b"retry-after", b"%d" % rule.retry_after_s))
     return response

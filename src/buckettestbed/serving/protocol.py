@@ -1,4 +1,4 @@
-"""uvicorn's httptools protocol, with connections counted and plain GETs answered without an ASGI task.
+"""One connection to the testbed: uvicorn's, bounded and counted, with plain GETs answered without an ASGI task.
 
 What a plain GET is, the dialect of the connection says; everything else, pipelined requests included, goes uvicorn's
 way to the application.
@@ -9,15 +9,17 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from buckettestbed.model.contents import ContentGoneError
 from buckettestbed.serving.application import Application
+from buckettestbed.serving.bounded import HEAD_LIMIT_BYTES, BoundedProtocol
 from buckettestbed.serving.connection import Connection
 from buckettestbed.serving.dialect import PlainGet
 from buckettestbed.serving.direct import DirectResponse
 from buckettestbed.serving.exchange import CONNECTION
-from buckettestbed.serving.messages import TLS_WRITE_BYTES
+from buckettestbed.serving.messages import TLS_WRITE_BYTES, Request
+from buckettestbed.serving.receiving import no_body
 
 if TYPE_CHECKING:
     from typing import Any
@@ -33,13 +35,14 @@ class _DirectCycle:
         self.response_complete = True
         self.disconnected = False
         self.keep_alive = True
+        self.more_body = False
         self.message_event = self
 
     def set(self) -> None:
         """uvicorn wakes a request's task so; here is none."""
 
 
-class TestbedProtocol(HttpToolsProtocol):
+class TestbedProtocol(BoundedProtocol):
     """One connection to the testbed."""
 
     __test__ = False  # Its name is not that of a test class.
@@ -78,7 +81,7 @@ class TestbedProtocol(HttpToolsProtocol):
         else:
             super().shutdown()
 
-    def on_headers_complete(self) -> None:
+    def on_head(self) -> None:
         """Looks whether the request is plain, else hands it to uvicorn."""
         if (
             self.parser.get_method() == b"GET"
@@ -96,11 +99,30 @@ class TestbedProtocol(HttpToolsProtocol):
     def _call_application(self) -> None:
         """Hands the request to uvicorn, which calls the application with the connection in its scope."""
         cast("dict[str, Any]", self.scope)[CONNECTION] = self._connection
-        super().on_headers_complete()
+        super().on_head()
+
+    def refuse_head(self) -> None:
+        """Answers in the dialect's words, and ends the connection."""
+        path = self.url.partition(b"?")[0] if self.url else b"/"
+        request_id = self._application.request_id()
+        response = self._dialect.error(
+            Request(method="GET", raw_path=path, query={}, headers={}, body=no_body(), id=request_id),
+            status=400,
+            code="RequestHeaderSectionTooLarge",
+            message=f"The request's line and headers are longer than {HEAD_LIMIT_BYTES} bytes.",
+        )
+        assert isinstance(response.body, bytes), "an error's document is whole"
+        self._application.counters.errors[response.status] += 1
+        headers = [*self.server_state.default_headers, *response.headers]
+        lines = b"".join(b"%s: %s\r\n" % header for header in headers)
+        length = b"content-length: %d\r\nconnection: close\r\n\r\n" % len(response.body)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%s%s%s" % (lines, length, response.body))
+        self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """Hands a piece of a body to uvicorn, which copies it twice unless it is the only one that waits."""
         if self._plain is not None:  # A GET with a body: none that counts.
+            self._progressed = True
             return
         if not self.cycle.body and not self.cycle.response_complete:
             self.cycle.body = body  # type: ignore[assignment]  # bytes do where uvicorn has a bytearray: it only adds to it.

@@ -8,7 +8,7 @@ from buckettestbed.network.shaping import Transfer
 from buckettestbed.serving.counters import Counters
 from buckettestbed.serving.messages import Body, CutError, DisconnectedError
 
-__all__ = ["AsgiReceive", "BodyReceiver", "body_length_bytes", "client_gone", "drain"]
+__all__ = ["AsgiReceive", "BodyReceiver", "body_length_bytes", "client_gone", "drain", "no_body"]
 
 AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -81,3 +81,12 @@ async def drain(body: Body, headers: Mapping[str, str]) -> bool:
     async for _ in body.chunks():
         pass
     return True
+
+
+def no_body() -> Body:
+    """Returns the body of a request that has none."""
+
+    async def nothing() -> tuple[bytes, bool]:
+        return b"", False
+
+    return Body(nothing, length_bytes=0)

@@ -12,19 +12,19 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from buckettestbed.serving.application import Application
+from buckettestbed.serving.bounded import BoundedProtocol
 from buckettestbed.serving.calibration import round_trip_s
 from buckettestbed.serving.protocol import TestbedProtocol
 from buckettestbed.serving.receiving import AsgiReceive
 from buckettestbed.serving.sending import AsgiSend
 
-__all__ = ["listen", "serve"]
+__all__ = ["IDLE_TIMEOUT_S", "listen", "serve"]
 
-_KEEP_ALIVE_S = 75
-"""How long an idle connection stays open. *Source*: ours, longer than botocore's and libcurl's pools keep one idle in a
-benchmark."""
+IDLE_TIMEOUT_S = 75.0
+"""How long a connection stays open whose client is to send something and does not. *Source*: ours, longer than
+botocore's and libcurl's pools keep one idle in a benchmark; S3 waits some 20 s for the rest of a request."""
 
 _SHUTDOWN_S = 2
 """How long running requests may take to end after SIGTERM before they are cut. *Source*: ours."""
@@ -85,7 +85,7 @@ class _Server(uvicorn.Server):
         """Starts to serve, and says so."""
         await super().startup(sockets)
         self._admin.load()
-        protocol = partial(HttpToolsProtocol, config=self._admin, server_state=self.server_state, app_state={})
+        protocol = partial(BoundedProtocol, config=self._admin, server_state=self.server_state, app_state={})
         loop = asyncio.get_running_loop()
         self.servers.append(await loop.create_server(protocol, sock=self._admin_listener))
         self._application.set_round_trip(await round_trip_s(self.config.ssl))
@@ -115,6 +115,7 @@ def serve(
     certificate: str | None = None,
     key: str | None = None,
     with_parent: bool = False,
+    idle_timeout_s: float = IDLE_TIMEOUT_S,
 ) -> None:
     """Serves until SIGTERM or SIGINT, or until the parent is gone.
 
@@ -127,6 +128,7 @@ def serve(
         certificate: PEM file of the server's certificate chain, for TLS.
         key: PEM file of its key.
         with_parent: end when standard input ends or the parent process changes.
+        idle_timeout_s: seconds after which a connection ends whose client is to send something and does not.
     """
     common = partial(
         uvicorn.Config,
@@ -136,7 +138,7 @@ def serve(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_keep_alive=idle_timeout_s,  # type: ignore[arg-type]  # The loop's timers take any number.
     )
     config = common(
         application,

@@ -19,15 +19,24 @@ class InterleavingSweeper(Sweeper):
         params: swept values, by key, as Hydra's own sweeper takes them.
         jobs_at_once: how many jobs the launcher gets at once; None for all.
         parallel_on_one_host: whether jobs may be measured at the same time on one machine.
+        order_seed: draws the order of the clients in each repeat after the first; None keeps one order.
+        dry_run: whether the points are told, and nothing is run or made.
     """
 
     def __init__(
-        self, params: dict[str, Any] | None = None, jobs_at_once: int | None = 1, parallel_on_one_host: bool = False
+        self,
+        params: dict[str, Any] | None = None,
+        jobs_at_once: int | None = 1,
+        parallel_on_one_host: bool = False,
+        order_seed: int | None = 0,
+        dry_run: bool = False,
     ) -> None:
         self._options = {
             "params": dict(params or {}),
             "jobs_at_once": jobs_at_once,
             "parallel_on_one_host": parallel_on_one_host,
+            "order_seed": order_seed,
+            "dry_run": dry_run,
         }
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeGuard
 
-import numpy as np
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torchbucket.checkpoint.copying import copy_all
 from torchbucket.store.owned_memory import view_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["Archive", "lay_out"]
+with suppress(ImportError):  # an older torch
+    # torch imports this within torch.save. Were a thread in the background the first to do so, a child forked at that
+    # moment would inherit an import that is never finished, and wait for it in its own first save.
+    import torch.utils.serialization.config
+
+__all__ = ["Archive", "can_lay_out", "holds_elements", "is_plain", "is_whole", "lay_out", "memory_of"]
 
 # What torch lays out without data exactly as with it. Other classes decide for themselves what they are pickled as.
 _CLASSES: Final = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _STORAGES: Final = (torch.UntypedStorage, torch.TypedStorage)
 _DEVICES: Final = ("cpu", "cuda")
-
-# Source: measured on 2 busy cores, 512 MiB in 128 tensors: 0.19 s by two threads, 0.24 by one, 1.2 to 2.6 by torch.
-_COPYING_THREADS: Final = min(4, os.cpu_count() or 1)
-_COPIED_BY_ONE_BYTES: Final = 8 << 20
-_COPIED_AT_ONCE_BYTES: Final = 64 << 10  # by Python itself, in less time than it takes to make two arrays
 
 
 class Archive:
@@ -71,11 +70,7 @@ class Archive:
                 torch.frombuffer(place, dtype=torch.uint8).copy_(_tensor(piece))
             else:
                 copies.append((place, _view(piece)))
-        threads = _COPYING_THREADS if self.size_bytes > _COPIED_BY_ONE_BYTES else 1
-        # Not torch's copy: its threads meet after each tensor, and on a busy machine all wait for the last.
-        with ThreadPoolExecutor(threads, thread_name_prefix="torchbucket-copy") as pool:
-            for _ in pool.map(_copy, (copies[first::threads] for first in range(threads))):
-                pass
+        copy_all(copies)
 
 
 def _length(piece: bytearray | torch.UntypedStorage) -> int:
@@ -87,22 +82,24 @@ def _is_on_device(piece: bytearray | torch.UntypedStorage) -> TypeGuard[torch.Un
 
 
 def _view(piece: bytearray | torch.UntypedStorage) -> memoryview:
-    """The memory of a piece on the host, at a tenth of what a tensor of it would cost."""
+    """The memory of a piece on the host."""
     if isinstance(piece, bytearray):
         return memoryview(piece)
-    return view_of(piece, piece.data_ptr(), piece.nbytes())
+    return memory_of(piece)
+
+
+def memory_of(storage: torch.UntypedStorage) -> memoryview:
+    """The memory of a storage on the host, at a tenth of what a tensor of it would cost."""
+    return view_of(storage, storage.data_ptr(), storage.nbytes())
 
 
 def _tensor(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 
 
-def _copy(copies: list[tuple[memoryview, memoryview]]) -> None:
-    for place, piece in copies:
-        if len(piece) < _COPIED_AT_ONCE_BYTES:
-            place[:] = piece
-        else:  # by numpy, which lets go of the GIL meanwhile
-            np.frombuffer(place, np.uint8)[:] = np.frombuffer(piece, np.uint8)
+def can_lay_out() -> bool:
+    """Whether this torch can lay out an archive without its data."""
+    return hasattr(torch.serialization, "skip_data")
 
 
 def lay_out(obj: Any, pickle_protocol: int) -> Archive | None:
@@ -111,13 +108,12 @@ def lay_out(obj: Any, pickle_protocol: int) -> Archive | None:
     None where this torch cannot, or where it holds a tensor that only ``torch.save`` knows how to write: a subclass, a
     quantized or nested one, one on another device. Raises what ``torch.save`` would.
     """
-    skip_data = getattr(torch.serialization, "skip_data", None)
-    if skip_data is None:
+    if not can_lay_out():
         return None
     storages: dict[str, torch.UntypedStorage] = {}
     layout = _Layout()
     try:
-        with skip_data():
+        with torch.serialization.skip_data():
             torch.save(obj, layout, pickle_module=_recording(storages), pickle_protocol=pickle_protocol)
     except _NeedsData:
         return None
@@ -177,17 +173,36 @@ def _recording(storages: dict[str, torch.UntypedStorage]) -> Any:
             cls.persistent_id = persistent_id  # type: ignore[method-assign,assignment]
 
         def reducer_override(self, obj: Any) -> Any:
-            if isinstance(obj, torch.Tensor) and not _is_plain(obj):
+            if isinstance(obj, torch.Tensor) and not is_plain(obj):
                 raise _NeedsData
             return NotImplemented
 
     return SimpleNamespace(Pickler=Recorder, __name__="pickle")
 
 
-def _is_plain(tensor: torch.Tensor) -> bool:
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether torch writes a tensor without its data exactly as with it."""
     return (
         type(tensor) in _CLASSES and tensor.device.type in _DEVICES and not tensor.is_quantized and not tensor.is_nested
     )
+
+
+def holds_elements(tensor: torch.Tensor) -> bool:
+    """Whether the host's memory of a plain tensor has its elements as they are."""
+    return (
+        tensor.is_cpu
+        and tensor.layout is torch.strided
+        and is_plain(tensor)
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    )
+
+
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Whether a strided tensor's storage has all of its elements: one that was freed or cut has not, and is overrun."""
+    last = sum((length - 1) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    stop = (int(tensor.storage_offset()) + last + 1) * tensor.element_size()
+    return not tensor.numel() or stop <= tensor.untyped_storage().nbytes()
 
 
 def _joined(headers: list[bytearray], storages: list[torch.UntypedStorage]) -> list[bytearray | torch.UntypedStorage]:

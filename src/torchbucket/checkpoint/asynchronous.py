@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from torchbucket.checkpoint.archive import lay_out
+from torchbucket.checkpoint.archive import can_lay_out, lay_out
 from torchbucket.checkpoint.background import SaveFuture, background
 from torchbucket.checkpoint.location import store_and_key
 from torchbucket.checkpoint.saving import PICKLE_PROTOCOL, send
+from torchbucket.checkpoint.snapshot import Snapshot, take_snapshot
 from torchbucket.config import StoreConfig
 from torchbucket.public import public, public_in
 from torchbucket.store.protocol import ObjectInfo, Store, address_in
@@ -59,14 +62,14 @@ def save_async_to(store: Store, key: str, obj: Any, *, multipart: bool = True, v
     future = SaveFuture(address_in(store, key))
     try:
         background.take(future)
-        content = _snapshots.copy_of(obj)
+        pieces = _snapshots.copy_of(obj)
     except BaseException:
         background.drop(future)
         raise
     future.staged_s = time.monotonic() - began_s
 
     def work() -> ObjectInfo:
-        info = send(store, key, [content], multipart=multipart, verify=verify)
+        info = send(store, key, pieces(), multipart=multipart, verify=verify)
         future.durable_s = time.monotonic() - began_s
         return info
 
@@ -80,19 +83,42 @@ class _Snapshots:
     def __init__(self) -> None:
         self._memory = _new_memory(0)
 
-    def copy_of(self, obj: Any) -> memoryview:
-        """The object's checkpoint, in memory that the next call uses again."""
+    def copy_of(self, obj: Any) -> Callable[[], list[memoryview]]:
+        """What the object's checkpoint consists of, in memory that the next call uses again.
+
+        It may be laid out only once that is asked for: the longest part, for many tensors, is pickling them as torch
+        does.
+        """
+        snapshot = take_snapshot(obj) if can_lay_out() else None
+        if snapshot is not None:
+            snapshot.copy_to(self._of_size(snapshot.size_bytes))
+            return partial(_pieces_of, snapshot)
         archive = lay_out(obj, PICKLE_PROTOCOL)
         if archive is None:
-            self._memory = _new_memory(0)
-            file = io.BytesIO()
-            torch.save(obj, file)
-            return file.getbuffer()
-        if not archive.size_bytes <= len(self._memory) <= 2 * archive.size_bytes:
+            self._of_size(0)
+            content = _saved_by_torch(obj)
+        else:
+            content = self._of_size(archive.size_bytes)
+            archive.copy_to(content)
+        return lambda: [content]
+
+    def _of_size(self, length: int) -> memoryview:
+        if not length <= len(self._memory) <= 2 * length:
             self._memory = _new_memory(0)  # freed before there is more
-            self._memory = _new_memory(archive.size_bytes)
-        archive.copy_to(self._memory)
-        return self._memory[: archive.size_bytes]
+            self._memory = _new_memory(length)
+        return self._memory[:length]
+
+
+def _pieces_of(snapshot: Snapshot) -> list[memoryview]:
+    obj = snapshot.restore()
+    archive = lay_out(obj, PICKLE_PROTOCOL)
+    return archive.views() if archive is not None else [_saved_by_torch(obj)]
+
+
+def _saved_by_torch(obj: Any) -> memoryview:
+    file = io.BytesIO()
+    torch.save(obj, file)
+    return file.getbuffer()
 
 
 def _new_memory(length: int) -> memoryview:

@@ -16,7 +16,7 @@ from torchbucket.store.protocol import ObjectData, ObjectInfo, Read, Store
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["SUM", "SummingFile", "read_back"]
+__all__ = ["SUM", "SummingFile", "read_back", "sum_of_object"]
 
 SUM: Final = ALGORITHMS["crc64nvme"]
 """The checksum by which bytes are compared: the cheapest that there is."""
@@ -27,18 +27,20 @@ _READS_AHEAD: Final = 8
 
 
 class SummingFile(io.BufferedIOBase, BinaryIO):
-    """Hands what is written on to a file, and keeps its checksum."""
+    """Hands what is written on to a file, and keeps its checksum and length."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
         self._file = file
         self.value = 0
         """The checksum of what was written."""
+        self.size_bytes = 0
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Write all of it."""
         view = byte_view(data)
         self.value = SUM.compute(view, self.value)
+        self.size_bytes += len(view)
         return self._file.write(view)
 
 
@@ -53,6 +55,29 @@ def read_back(store: Store, info: ObjectInfo, expected: int, *, uri: str) -> Non
 
     Raises:
         ChecksumError: they differ.
+        ObjectChangedError: somebody has overwritten it meanwhile.
+    """
+    value = sum_of_object(store, info)
+    if value != expected:
+        raise ChecksumError(
+            f"save {uri}: the object is there, but what was read back has the {SUM.name} {SUM.text(value)}, and what "
+            f"was sent {SUM.text(expected)}: save it again, and do not load this one",
+            operation="save",
+            uri=uri,
+            algorithm=SUM.name,
+            expected=SUM.text(expected),
+            computed=SUM.text(value),
+        )
+
+
+def sum_of_object(store: Store, info: ObjectInfo) -> int:
+    """Read an object in pieces, of which few are in memory at a time, and return the checksum ``SUM`` of its bytes.
+
+    Args:
+        store: where it is.
+        info: what the store has said of it; this version is read.
+
+    Raises:
         ObjectChangedError: somebody has overwritten it meanwhile.
     """
     starts = iter(range(0, info.size_bytes, _READ_BYTES))
@@ -70,13 +95,4 @@ def read_back(store: Store, info: ObjectInfo, expected: int, *, uri: str) -> Non
     finally:
         for read_ahead in under_way:
             read_ahead.cancel()
-    if value != expected:
-        raise ChecksumError(
-            f"save {uri}: the object is there, but what was read back has the {SUM.name} {SUM.text(value)}, and what "
-            f"was sent {SUM.text(expected)}: save it again, and do not load this one",
-            operation="save",
-            uri=uri,
-            algorithm=SUM.name,
-            expected=SUM.text(expected),
-            computed=SUM.text(value),
-        )
+    return value

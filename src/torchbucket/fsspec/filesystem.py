@@ -280,11 +280,14 @@ class BucketFileSystem(Transfers, AbstractFileSystem):  # type: ignore[misc]  # 
         return sum(sizes.values()) if total else sizes
 
     def modified(self, path: Any) -> datetime:
-        """When a file was written, in UTC."""
+        """When a file was written, in UTC; of a directory, when the last of the files in it was."""
         entry = self.info(path)
-        if entry["type"] != "file":
-            raise IsADirectoryError(errno.EISDIR, "a directory has no time", entry["name"])
-        modified: datetime = entry["LastModified"]
+        files = [entry] if entry["type"] == "file" else self.find(path, detail=True).values()
+        # Cloud Storage's listing is asked for no times, which nothing else needs.
+        times = [file["LastModified"] or self.info(file["name"])["LastModified"] for file in files]
+        if not times:
+            raise IsADirectoryError(errno.EISDIR, "a directory without files has no time", entry["name"])
+        modified: datetime = max(times)
         return modified
 
     # ---- files ----

@@ -17,7 +17,10 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the subcommand takes."""
     parser.add_argument(
-        "uri", metavar="URI", help="a file of torch.save or safetensors, a safetensors index, or its directory"
+        "uri",
+        metavar="URI",
+        help="a file of torch.save or safetensors, a safetensors index, or the directory of one or of a "
+        "distributed checkpoint",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_store_options(parser)

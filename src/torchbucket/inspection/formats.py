@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from torchbucket.config import StoreConfig, check_config
+from torchbucket.dcp.manifest import MANIFEST_NAME
 from torchbucket.errors import CheckpointError, NotFoundError
 from torchbucket.files.reader import ObjectReader
 from torchbucket.inspection.contents import CheckpointContents, StoredTensor
@@ -44,7 +45,8 @@ def inspect_checkpoint(uri: Address, config: StoreConfig | None = None) -> Check
 
     Args:
         uri: the address of a file of ``torch.save``, of a safetensors file or its index, or of a directory in which
-            there is ``model.safetensors`` or ``model.safetensors.index.json``.
+            there is ``.metadata`` of a distributed checkpoint, ``model.safetensors`` or
+            ``model.safetensors.index.json``.
         config: the settings; None means the defaults.
 
     Raises:
@@ -65,9 +67,17 @@ def inspect_checkpoint(uri: Address, config: StoreConfig | None = None) -> Check
                 )
             except NotFoundError:
                 raise error from None
+    missing = None
     for form in FORMATS:
         if form.recognises(key, start):
-            return form.read(location, config)
+            try:
+                return form.read(location, config)
+            except NotFoundError as error:
+                if not _is_directory(key):
+                    raise
+                missing = error
+    if missing is not None:
+        raise missing
     raise CheckpointError(
         f"{location} is of none of the formats known here, which are {', '.join(form.name for form in FORMATS)}; it "
         f"begins with {start[:16]!r}",
@@ -75,12 +85,30 @@ def inspect_checkpoint(uri: Address, config: StoreConfig | None = None) -> Check
     )
 
 
+def _is_directory(key: str) -> bool:
+    """Whether a key is that of a directory, which may hold a checkpoint of any format that consists of files."""
+    return not key or key.endswith("/")
+
+
+def _read_distributed(location: ObjectURI, config: StoreConfig | None) -> CheckpointContents:
+    from torchbucket.inspection.distributed import read_distributed  # it takes seconds to load torch
+
+    return read_distributed(location, config)
+
+
 def _is_safetensors(key: str, start: bytes) -> bool:
-    return not key or key.endswith(("/", INDEX_SUFFIX)) or start[8:9] == b"{"
+    return _is_directory(key) or key.endswith(INDEX_SUFFIX) or start[8:9] == b"{"
 
 
 def _read_safetensors(location: ObjectURI, config: StoreConfig | None) -> CheckpointContents:
-    found = find_tensors(location, config)
+    try:
+        found = find_tensors(location, config)
+    except NotFoundError:
+        if not _is_directory(location.key) or not _has_manifest(location, config):
+            raise
+        from torchbucket.inspection.distributed import read_shards  # it takes seconds to load torch
+
+        return read_shards(location, config)
     tensors = [
         StoredTensor(
             name=name,
@@ -101,6 +129,14 @@ def _read_safetensors(location: ObjectURI, config: StoreConfig | None) -> Checkp
     )
 
 
+def _has_manifest(location: ObjectURI, config: StoreConfig | None) -> bool:
+    try:
+        shared_store(location, config).head(f"{location.key}{MANIFEST_NAME}")
+    except NotFoundError:
+        return False
+    return True
+
+
 def _of_object(read: Callable[[ObjectReader], CheckpointContents]) -> Callable[..., CheckpointContents]:
     def read_object(location: ObjectURI, config: StoreConfig | None) -> CheckpointContents:
         store = shared_store(location, config)
@@ -111,6 +147,9 @@ def _of_object(read: Callable[[ObjectReader], CheckpointContents]) -> Callable[.
 
 
 FORMATS: Final = (
+    CheckpointFormat(
+        "torch.distributed.checkpoint", lambda key, _: len(key) > 1 and _is_directory(key), _read_distributed
+    ),
     CheckpointFormat("safetensors", _is_safetensors, _read_safetensors),
     CheckpointFormat("torch", lambda _key, start: start.startswith(ZIP_START), _of_object(read_archive)),
     CheckpointFormat(

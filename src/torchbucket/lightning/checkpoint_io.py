@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,9 @@ from torchbucket.checkpoint.loading import load_from
 from torchbucket.checkpoint.saving import save_to
 from torchbucket.config import StoreConfig, check_config
 from torchbucket.errors import ConfigError, PermissionDeniedError
+from torchbucket.lightning.location import config_for, located, refuse_storage_options
 from torchbucket.lightning.package import fabric, loaded_fabrics
+from torchbucket.lightning.run_history import RunHistory
 from torchbucket.public import public_in
 from torchbucket.store.protocol import Store
 from torchbucket.store.shared import shared_store
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 else:
     CheckpointIO = fabric("plugins").CheckpointIO
 
-__all__ = ["BucketCheckpointIO", "located"]
+__all__ = ["BucketCheckpointIO"]
 
 _log = logging.getLogger("torchbucket.lightning")
 
@@ -61,9 +62,7 @@ class BucketCheckpointIO(CheckpointIO):
         self._config = config
         self._multipart = multipart
         self._verify = verify
-        self._loaded: set[ObjectURI] = set()
-        self._resumed: set[ObjectURI] = set()
-        self._directories: set[str] = set()
+        self._history = RunHistory()
         for module in loaded_fabrics("plugins"):
             module.CheckpointIO.register(type(self))  # so that the Trainer of another package takes it, too
 
@@ -107,7 +106,7 @@ class BucketCheckpointIO(CheckpointIO):
             map_location=map_location,
             weights_only=weights_only is None or weights_only,
         )
-        self._loaded.add(location)
+        self._history.loads(location)
         return loaded
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
@@ -120,7 +119,7 @@ class BucketCheckpointIO(CheckpointIO):
             StoreError: it could not be removed.
         """
         location = located(path)
-        if self._is_of_another_run(location):
+        if self._history.is_of_another_run(location):
             _log.info("%s is kept: another run left it, and this one went on from there", location)
         else:
             self._remove(location)
@@ -130,7 +129,7 @@ class BucketCheckpointIO(CheckpointIO):
         source, copied = located(path), located(target)
         if source.root != copied.root:
             raise ConfigError(f"a copy stays in its bucket: {str(source)!r} and {str(copied)!r} are in two")
-        self._directories.add(_directory(copied))
+        self._history.writes(copied)
         self._copy(source, copied)
 
     def _copy(self, source: ObjectURI, target: ObjectURI) -> None:
@@ -154,40 +153,10 @@ class BucketCheckpointIO(CheckpointIO):
                 list(pool.map(store.delete, within))
 
     def _begin_save(self, path: str | os.PathLike[str], storage_options: Any | None) -> ObjectURI:
-        if storage_options is not None:
-            raise TypeError(
-                f"storage_options={storage_options!r}: {type(self).__name__} has its settings from its argument "
-                "'config', a torchbucket.StoreConfig; save without storage_options"
-            )
+        refuse_storage_options(self, storage_options)
         location = located(path)
-        self._directories.add(_directory(location))
-        self._resumed |= self._loaded
-        for others in (self._loaded, self._resumed):
-            others.discard(location)  # what this run saves there takes the place of what it went on from
+        self._history.saves(location)
         return location
 
-    def _is_of_another_run(self, location: ObjectURI) -> bool:
-        within = f"{location}/"
-        if any(resumed == location or str(resumed).startswith(within) for resumed in self._resumed):
-            return True
-        return bool(self._resumed) and _directory(location) not in self._directories
-
     def _store(self, location: ObjectURI) -> Store:
-        return shared_store(location, None if location.scheme in ("file", "memory") else self._config)
-
-
-def located(path: str | os.PathLike[str]) -> ObjectURI:
-    """The address of a checkpoint. A text without a scheme is a path on this machine, as everywhere in Lightning."""
-    text = os.fspath(path)
-    location = ObjectURI.parse(text if "://" in text else Path(text))
-    location = replace(location, key=location.key.rstrip("/"))
-    if not location.key:
-        raise ConfigError(
-            f"{str(location)!r} is a whole bucket; a checkpoint is an object in it, such as "
-            f"{str(location).rstrip('/') + '/step-100.ckpt'!r}"
-        )
-    return location
-
-
-def _directory(location: ObjectURI) -> str:
-    return str(location).rpartition("/")[0]
+        return shared_store(location, config_for(location, self._config))

@@ -8,6 +8,7 @@ from weakref import proxy
 from torchbucket.lightning.async_checkpoint_io import AsyncBucketCheckpointIO
 from torchbucket.lightning.checkpoint_io import BucketCheckpointIO
 from torchbucket.lightning.package import fabric, pytorch
+from torchbucket.lightning.saves_under_way import SavesUnderWay
 from torchbucket.public import public_in
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ class BucketModelCheckpoint(ModelCheckpoint):
     """Lightning's ``ModelCheckpoint``, with its arguments, and what that leaves out where ``dirpath`` is in a bucket.
 
     - ``fit(ckpt_path="last")`` finds the last checkpoint there.
-    - ``save_last="link"`` copies the checkpoint on the server's side, since a bucket has no links.
-    - With :class:`AsyncBucketCheckpointIO` loggers hear of checkpoints once they are durable, in the training's own
-      thread, and a name that is being saved is taken.
+    - ``save_last="link"`` copies the checkpoint on the server's side, since a bucket has no links; a sharded one is
+      saved again.
+    - With saves in the background, by :class:`AsyncBucketCheckpointIO` or a strategy, loggers hear of checkpoints once
+      they are durable, in the training's own thread, and a name that is being saved is taken.
 
     It finds out what is in the bucket as Lightning does, through fsspec; see ``docs/lightning.md``.
     """
@@ -56,47 +58,51 @@ class BucketModelCheckpoint(ModelCheckpoint):
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Save where that is asked for, and tell the loggers, before they end, of what is durable."""
         super().on_exception(trainer, pl_module, exception)
-        plugin = _asynchronous(trainer)
-        if plugin is not None:
-            plugin.wait_for_end()
+        saves = _saves(trainer)
+        if saves is not None:
+            saves.wait_for_end()
             self._tell(trainer)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Wait until all is durable and tell the loggers, before they end."""
-        plugin = _asynchronous(trainer)
-        if plugin is not None:
-            plugin.wait()
+        saves = _saves(trainer)
+        if saves is not None:
+            saves.wait()
             self._tell(trainer)
         super().teardown(trainer, pl_module, stage)
 
     def file_exists(self, filepath: Any, trainer: Any) -> bool:
         """Whether rank 0 finds a checkpoint of that name, or is saving one."""
-        plugin = _asynchronous(trainer)
-        saving = plugin is not None and trainer.is_global_zero and plugin.is_saving(filepath)
+        if _saves_in_shards(trainer):
+            # Not what a save that never ended has left: the next one takes its place.
+            found: bool = trainer.strategy.has_checkpoint(filepath)
+            return found
+        saves = _saves(trainer)
+        saving = saves is not None and trainer.is_global_zero and saves.is_saving(filepath)
         self._fs.invalidate_cache()  # What the plugin saves and removes passes by what s3fs remembers of a directory.
         # All ranks ask, and must make the same decision.
         return trainer.strategy.reduce_boolean_decision(saving, all=False) or super().file_exists(filepath, trainer)
 
     def _save_checkpoint(self, trainer: Any, filepath: str) -> None:
-        later = _asynchronous(trainer) is not None
+        later = _saves(trainer) is not None
         seen: Any = _WithoutLoggers(trainer) if later else trainer
         super()._save_checkpoint(seen, filepath)
         self._untold = later
 
     def _tell(self, trainer: Any) -> None:
         """Tell the loggers, if all that the callback's state names is durable."""
-        plugin = _asynchronous(trainer)
-        if self._untold and plugin is not None and plugin.is_durable:
+        saves = _saves(trainer)
+        if self._untold and saves is not None and saves.is_durable:
             self._untold = False
             if trainer.is_global_zero:
                 for logger in trainer.loggers:
                     logger.after_save_checkpoint(proxy(self))
 
     def _link_checkpoint(self, trainer: Any, filepath: str, linkpath: str) -> None:  # type: ignore[override]
-        if _is_local_file_protocol(linkpath) and _asynchronous(trainer) is None:
+        if _is_local_file_protocol(linkpath) and _saves(trainer) is None:
             super()._link_checkpoint(trainer, filepath, linkpath)
             return
-        plugin = _bucket_plugin(trainer)
+        plugin = None if _saves_in_shards(trainer) else _bucket_plugin(trainer)
         if plugin is None:
             self._save_checkpoint(trainer, linkpath)
             return
@@ -136,6 +142,15 @@ def _bucket_plugin(trainer: Any) -> BucketCheckpointIO | None:
     return plugin
 
 
-def _asynchronous(trainer: Any) -> AsyncBucketCheckpointIO | None:
+def _saves_in_shards(trainer: Any) -> bool:
+    """Whether the trainer has one of our strategies, which saves a directory by itself, without a plugin."""
+    return getattr(trainer.strategy, "saves_in_shards", False)
+
+
+def _saves(trainer: Any) -> SavesUnderWay | None:
+    """What goes on in the background; None where saves are durable when they return."""
+    if _saves_in_shards(trainer):
+        saves: SavesUnderWay | None = trainer.strategy.saves
+        return saves
     plugin = _bucket_plugin(trainer)
-    return plugin if isinstance(plugin, AsyncBucketCheckpointIO) else None
+    return plugin.saves if isinstance(plugin, AsyncBucketCheckpointIO) else None

@@ -35,6 +35,8 @@ __all__ = [
     "all_of",
     "find_tensors",
     "header_digest",
+    "parse_index",
+    "read_headers",
     "whole_index",
 ]
 
@@ -221,8 +223,16 @@ def whole_index(store: Store, key: str) -> bytes:
     return bytes(data.data)
 
 
-def _of_index(store: Store, key: str, text: bytes) -> PlacedTensors:
-    uri = address_in(store, key)
+def parse_index(uri: str, text: bytes) -> tuple[dict[str, str], dict[str, Any] | None]:
+    """The file of each tensor, which is beside the index or below, and the metadata of an index.
+
+    Args:
+        uri: the index's address, for messages.
+        text: its bytes.
+
+    Raises:
+        CheckpointError: it is no index.
+    """
     index = json_object(uri, text, "the index")
     file_names, metadata = index.get("weight_map"), index.get("metadata")
     if not isinstance(file_names, dict):
@@ -231,6 +241,12 @@ def _of_index(store: Store, key: str, text: bytes) -> PlacedTensors:
         _refuse(uri, f"metadata of an index must be an object; got {quoted(metadata)}")
     for name, file_name in file_names.items():
         _check_file_name(uri, name, file_name)
+    return file_names, metadata
+
+
+def _of_index(store: Store, key: str, text: bytes) -> PlacedTensors:
+    uri = address_in(store, key)
+    file_names, metadata = parse_index(uri, text)
     directory = key[: key.rfind("/") + 1]
     wanted = sorted(set(file_names.values()))
     try:

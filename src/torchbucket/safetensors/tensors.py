@@ -15,6 +15,7 @@ from torchbucket.safetensors.header import TensorPlace, is_unicode, quoted
 from torchbucket.store.fresh_memory import FRESH_BYTES, fresh_memory
 
 __all__ = [
+    "check_tensor",
     "checked_tensors",
     "element_type",
     "empty_tensor",
@@ -106,14 +107,17 @@ def checked_tensors(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tens
     if not isinstance(tensors, Mapping):
         raise ConfigError(f"tensors must be a dict of tensors by name; got {type(tensors).__name__}")
     for name, tensor in tensors.items():
-        _check(name, tensor)
+        check_tensor(name, tensor)
+        if not tensor.is_contiguous():
+            raise ConfigError(f"{quoted(name)} is not contiguous, which safetensors cannot hold: use contiguous()")
     _refuse_shared(tensors)
     order = sorted(tensors, key=lambda name: (-element_type(tensors[name]).rank, name))
     # Conjugated or negated tensors are so by a flag alone.
     return {name: tensors[name].detach().resolve_conj().resolve_neg() for name in order}
 
 
-def _check(name: object, tensor: object) -> None:
+def check_tensor(name: object, tensor: object) -> None:
+    """Raise ``ConfigError`` for what is no tensor or no name, and for a tensor that has no elements to be saved."""
     if name == "__metadata__" or not is_unicode(name):
         raise ConfigError(f"a tensor's name is a text other than __metadata__; got {quoted(name)}")
     if not isinstance(tensor, torch.Tensor):
@@ -129,8 +133,6 @@ def _check(name: object, tensor: object) -> None:
         raise ConfigError(f"{quoted(name)} is on the device meta, where tensors have no data")
     if torch.nn.parameter.is_lazy(tensor):
         raise ConfigError(f"{quoted(name)} is a parameter without a shape yet: run the lazy module once")
-    if not tensor.is_contiguous():
-        raise ConfigError(f"{quoted(name)} is not contiguous, which safetensors cannot hold: use contiguous()")
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         raise ConfigError(
             f"{quoted(name)} is a {type(tensor).__name__}, which has no memory of its own that safetensors could hold: "
@@ -138,7 +140,7 @@ def _check(name: object, tensor: object) -> None:
         )
     held_bytes, end = tensor.untyped_storage().nbytes(), tensor.storage_offset() + tensor.numel()
     # Memory is read up to there, whoever it belongs to by now.
-    if tensor.numel() and end * tensor.itemsize > held_bytes:
+    if tensor.numel() and tensor.is_contiguous() and end * tensor.itemsize > held_bytes:
         raise ConfigError(
             f"{quoted(name)} has {tensor.nbytes} bytes by its shape, and its storage {held_bytes}: it was resized or "
             "freed, as sharded training does with parameters that are gathered when they are needed; gather it first"

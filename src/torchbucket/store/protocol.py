@@ -181,6 +181,20 @@ class ObjectWriter(BufferedIOBase, BinaryIO):
         """
 
     @abstractmethod
+    def write_range(self, source: ObjectInfo, start: int, stop: int, /) -> int:
+        """Append the bytes ``[start, stop)`` of another object of the same store, which has the version of ``source``.
+
+        They do not pass through this process where the store can do without (``Store.least_copy_bytes``); else they are
+        read and written, some at a time. Return how many they are.
+
+        Raises:
+            ValueError: the writer was closed or aborted.
+            ConfigError: it is no range within the size that ``source`` tells.
+            ObjectChangedError: the source was overwritten since; by ``close`` at the latest.
+            StoreError: it could not be copied. After any error the write is aborted.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Publish the object, once; ``info`` describes it then. Raise what made any part fail."""
 
@@ -203,7 +217,7 @@ class Store(Protocol):
 
     Keys and prefixes are plain text, encoded as UTF-8 and compared byte by byte: a prefix may end inside a word,
     and ``a//b``, ``./c`` and ``d/`` are names like any other. Every failure raises a subclass of
-    :class:`torchbucket.errors.StoreError`, from the call or from the future it returned.
+    :class:`torchbucket.StoreError`, from the call or from the future it returned.
     """
 
     @property
@@ -215,6 +229,12 @@ class Store(Protocol):
     def lists_by_walking(self) -> bool:
         """Whether names are found by a walk, so that ``list`` takes one of them and each page another."""
         return False
+
+    @property
+    def least_copy_bytes(self) -> int | None:
+        """The shortest range that ``ObjectWriter.write_range`` appends without its passing through this process; None
+        where every range is read and written."""
+        return None
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield every object whose key begins with ``prefix``, in the order of the keys' UTF-8 bytes, each once."""

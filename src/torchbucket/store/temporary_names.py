@@ -27,7 +27,7 @@ def temporary_key(target_key: str, *, most_bytes: int = _MOST_KEY_BYTES) -> str:
     It begins with the target's key, so that both share permissions, lifecycle rules and a listing's prefix; where that
     is too long for the whole to fit into ``most_bytes``, its end is left out.
     """
-    mark = f"{_MARK}{time.strftime(_TIME, time.gmtime())}-{secrets.token_hex(8)}"
+    mark = f"{_MARK}{time.strftime(_TIME, time.gmtime(time.time()))}-{secrets.token_hex(8)}"
     return target_key.encode()[: most_bytes - len(mark)].decode(errors="ignore") + mark
 
 

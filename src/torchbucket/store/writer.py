@@ -8,7 +8,7 @@ from io import UnsupportedOperation
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from torchbucket.errors import StoreError
+from torchbucket.errors import ConfigError, StoreError
 from torchbucket.store.arguments import byte_view
 from torchbucket.store.protocol import ObjectInfo, ObjectWriter
 
@@ -40,6 +40,10 @@ class BaseWriter(ObjectWriter):
 
     def _write(self, view: memoryview) -> None:
         """Copy bytes."""
+        raise NotImplementedError
+
+    def _write_range(self, source: ObjectInfo, start: int, stop: int) -> None:
+        """Append a range of another object, which has some bytes."""
         raise NotImplementedError
 
     def _publish(self) -> ObjectInfo:
@@ -104,6 +108,24 @@ class BaseWriter(ObjectWriter):
             raise
         self._written_bytes += len(view)
         return len(view)
+
+    def write_range(self, source: ObjectInfo, start: int, stop: int, /) -> int:
+        self._check_open()
+        if not 0 <= start <= stop <= source.size_bytes:
+            self.abort()
+            raise ConfigError(
+                f"write {self._uri}: [{start}, {stop}) is no range of {source.key!r}, which has {source.size_bytes} "
+                "bytes"
+            )
+        self._check_process()
+        try:
+            if start < stop:
+                self._write_range(source, start, stop)
+        except BaseException:
+            self.abort()
+            raise
+        self._written_bytes += stop - start
+        return stop - start
 
     def close(self) -> None:
         if self._info is not None:

@@ -10,23 +10,27 @@ two, and every action is struck by some faults; at night every fault strikes eve
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from struck_checkpoints import ACTIONS, BUCKET, KEY, undisturbed
-from testbed_faults import FAULTS, FIRST, lasts, limits_s
+from testbed_faults import (
+    FAULTS_OF_WRITERS,
+    FIRST,
+    OPEN_UPLOAD_NOTE,
+    but_for_aborts,
+    forgotten_uploads,
+    lasts,
+    limits_s,
+)
 from testbed_tables import Table
 
 from buckettestbed import RunningTestbed, launch_testbed
-from buckettestbed.operations.names import OPERATIONS
 from torchbucket import StoreError
 from torchbucket.store import Store
 
-ROWS = {**FAULTS, "reset inside what is sent": {"kind": "reset_upload"}}
-KINDS_OF_SOME_OPERATIONS = ("corrupt", "repeat_page", "skip_page", "stale_listing")
 # A request that opens an upload may take effect in these without a whole answer.
 UNANSWERED = (
     "reset inside the body",
@@ -36,14 +40,10 @@ UNANSWERED = (
     "the body drips",
     "a change's answer is lost",
 )
-NOTE = (
-    "An upload stays open whose opening was not answered, so that nobody knows its name; it is invisible, and "
-    "`torchbucket sweep-temporaries --uploads` removes it."
-)
 TABLE = Table(
     name="checkpoints under faults",
     corner="what happens",
-    rows=list(ROWS),
+    rows=list(FAULTS_OF_WRITERS),
     columns=list(ACTIONS),
     document=Path(__file__).resolve().parents[3] / "docs" / "faults.md",
 )
@@ -64,9 +64,9 @@ def inspector(struck: RunningTestbed) -> Iterator[Store]:
 
 def _cells() -> Iterator[object]:
     """Each fault with each action; on each commit with two, or with one where it takes seconds or strikes none."""
-    for number, row in enumerate(ROWS):
+    for number, (row, fault) in enumerate(FAULTS_OF_WRITERS.items()):
         often = {number % len(ACTIONS)}
-        if not lasts(ROWS[row]) and ROWS[row]["kind"] not in ("repeat_page", "skip_page", "stale_listing"):
+        if not lasts(fault) and fault["kind"] not in ("repeat_page", "skip_page", "stale_listing"):
             often.add((number + len(ACTIONS) // 2) % len(ACTIONS))
         for place, column in enumerate(ACTIONS):
             yield pytest.param(row, column, marks=() if place in often else pytest.mark.nightly, id=f"{row}-{column}")
@@ -77,18 +77,13 @@ def test_checkpoint(
     row: str, column: str, struck: RunningTestbed, inspector: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    patient_s, impatient_s = limits_s(ROWS[row])
-    first = outcome(struck, inspector, column, ROWS[row] | FIRST, deadline_s=patient_s)
-    every = outcome(struck, inspector, column, ROWS[row] | _but_for_aborts(row), deadline_s=impatient_s)
-    left = forgotten(struck, inspector)
+    fault = FAULTS_OF_WRITERS[row]
+    patient_s, impatient_s = limits_s(fault)
+    first = outcome(struck, inspector, column, fault | FIRST, deadline_s=patient_s)
+    every = outcome(struck, inspector, column, fault | but_for_aborts(fault), deadline_s=impatient_s)
+    left = forgotten_uploads(struck, inspector)
     assert not left or row in UNANSWERED
-    TABLE.record(row, column, first if first == every else f"{first}; {every}", note=NOTE if left else None)
-
-
-def _but_for_aborts(row: str) -> dict[str, Any]:
-    if ROWS[row]["kind"] in KINDS_OF_SOME_OPERATIONS:
-        return {}
-    return {"operations": sorted(OPERATIONS - {"abort_upload"})}
+    TABLE.record(row, column, first if first == every else f"{first}; {every}", note=OPEN_UPLOAD_NOTE if left else None)
 
 
 @pytest.mark.nightly
@@ -121,16 +116,3 @@ def outcome(testbed: RunningTestbed, inspector: Store, column: str, rule: dict[s
     if believed:
         return "believed"
     return "right" if struck else "not struck"
-
-
-def forgotten(testbed: RunningTestbed, inspector: Store) -> bool:
-    """Whether uploads are open, of which the store does not know or it would soon have given them up; removes them."""
-    limit_s = time.monotonic() + 2
-    while testbed.open_uploads():
-        if time.monotonic() > limit_s:
-            for upload in inspector.list_uploads():
-                inspector.abort_upload(upload)
-            assert not testbed.open_uploads()
-            return True
-        time.sleep(0.02)
-    return False

@@ -301,6 +301,35 @@ def test_a_listing_survives(place: Place, kind: str) -> None:
     assert found == keys
 
 
+def test_a_listing_goes_on_after_a_page_without_entries(place: Place) -> None:
+    keys = [f"{number:04}" for number in range(120)]
+    for key in keys:
+        place.store.write(place.area + key, b"")
+    for nth in (1, 3):
+        place.faults({"kind": "empty_page", "nth": nth})
+        assert [info.key.removeprefix(place.area) for info in place.store.list(place.area)] == keys
+        assert place.struck() == 1
+    place.faults({"kind": "empty_page"})
+    with pytest.raises(StoreError, match="repeats a page's token"):
+        list(place.store.list(place.area))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_completion_that_fails_after_its_200_is_tried_again(place: Place, streamed: bool) -> None:
+    if place.scheme == "gs":
+        pytest.skip("only S3 answers before it is done")
+    key = f"{place.area}k"
+    place.faults({"kind": "error_after_200", "times": 2})
+    if streamed:
+        with place.store.open_writer(key) as writer:
+            writer.write(LARGE)
+    else:
+        place.store.write(key, LARGE)
+    assert place.struck() == 2
+    assert place.left() == ["k"]
+    assert place.store.read(key).data == LARGE
+
+
 COMPOSE_FAULTS = [
     {"kind": "error", "status": 503},
     {"kind": "error", "status": 500},
@@ -341,6 +370,32 @@ def test_a_large_write_on_a_condition_survives_its_publication(joining: Place, f
     assert joining.struck() == 1
     assert joining.left() == ["k"]
     assert joining.store.read(key, version=info.version).data == LARGE
+
+
+def range_operation(place: Place) -> str:
+    """By what a range of another object is appended: S3 copies it, of Cloud Storage it is read."""
+    return "upload_part_copy" if place.scheme == "s3" else "get_object_range"
+
+
+@pytest.mark.parametrize("fault", COMPOSE_FAULTS[:3], ids=lambda fault: "-".join(map(str, fault.values())))
+def test_an_appended_range_survives(place: Place, fault: dict[str, object]) -> None:
+    source = place.store.write(f"{place.area}source", LARGE)
+    place.faults({**fault, "times": 1, "operations": [range_operation(place)]})
+    with place.store.open_writer(f"{place.area}k") as writer:
+        writer.write(b"head")
+        writer.write_range(source, 7, len(LARGE))
+    assert place.struck() == 1
+    assert place.store.read(f"{place.area}k").data == b"head" + LARGE[7:]
+    assert place.left() == ["k", "source"]
+
+
+def test_a_range_that_cannot_be_appended_leaves_nothing(place: Place) -> None:
+    source = place.store.write(f"{place.area}source", LARGE)
+    place.faults({"kind": "error", "status": 403, "operations": [range_operation(place)]})
+    with pytest.raises(PermissionDeniedError, match="source"), place.store.open_writer(f"{place.area}k") as writer:
+        writer.write(b"head")
+        writer.write_range(source, 7, len(LARGE))
+    assert place.left() == ["source"]
 
 
 def test_a_copy_whose_source_changes(joining: Place) -> None:

@@ -49,13 +49,14 @@ class Struck:
     """What every client here can do.
 
     `write` is the operation that carries the bytes of a small save, `end` that which makes a large one an object;
-    `has_create` says whether there is a call to save only where nothing is, `has_silence_limit` whether the client can
-    be told to give up on a silent server.
+    `is_s3` says whether it speaks S3, `has_create` whether there is a call to save only where nothing is,
+    `has_silence_limit` whether the client can be told to give up on a silent server.
     """
 
     name: ClassVar[str]
     write: ClassVar[str] = "put_object"
     end: ClassVar[str] = "complete_upload"
+    is_s3: ClassVar[bool] = False
     has_create: ClassVar[bool] = True
     has_silence_limit: ClassVar[bool] = True
 
@@ -78,6 +79,7 @@ class Struck:
 
 class Boto3(Struck):
     name = "boto3"
+    is_s3 = True
 
     def __init__(self, testbed: RunningTestbed, *, impatient: bool = False) -> None:
         self.s3 = boto3.client(
@@ -134,6 +136,7 @@ def _obstore_options(impatient: bool) -> dict[str, Any]:
 
 class ObstoreS3(_Obstore):
     name = "obstore (S3)"
+    is_s3 = True
 
     def __init__(self, testbed: RunningTestbed, *, impatient: bool = False) -> None:
         self.store = S3Store(
@@ -162,6 +165,7 @@ class ObstoreGcs(_Obstore):
 
 class Connector(Struck):
     name = "s3torchconnector"
+    is_s3 = True
     write = "upload_part"
     has_create = False
     has_silence_limit = False
@@ -188,6 +192,7 @@ class Connector(Struck):
 
 class S3fs(Struck):
     name = "s3fs"
+    is_s3 = True
 
     def __init__(self, testbed: RunningTestbed, *, impatient: bool = False) -> None:
         limit = {"read_timeout": SILENCE_LIMIT_S} if impatient else {}

@@ -44,6 +44,7 @@ READ_FAULTS: Mapping[str, dict[str, Any]] = {
 LISTING_FAULTS: Mapping[str, dict[str, Any]] = {
     "a listing's page comes twice": {"kind": "repeat_page"},
     "a listing's page is left out": {"kind": "skip_page", "nth": 2},
+    "a listing's first page holds nothing": {"kind": "empty_page", "nth": 1},
 }
 WRITE_FAULTS: Mapping[str, dict[str, Any]] = {
     "a write is answered 503": {"kind": "error", "status": 503},
@@ -52,6 +53,7 @@ WRITE_FAULTS: Mapping[str, dict[str, Any]] = {
 }
 STALE = "a listing lacks what was just written"
 CREATE, COMPLETE = "the answer to a write is lost that was to create", "the answer to the end of a large upload is lost"
+LATE = "the end of a large upload is answered 200, and is an error"
 
 ON_EACH_COMMIT = ("a read is reset inside its body", "the answer to a write is lost")
 
@@ -64,7 +66,7 @@ def faults(named: Mapping[str, Any]) -> list[object]:
 TABLE = Table(
     name="faults",
     corner="fault",
-    rows=[*READ_FAULTS, STALE, *LISTING_FAULTS, *WRITE_FAULTS, CREATE, COMPLETE],
+    rows=[*READ_FAULTS, STALE, *LISTING_FAULTS, *WRITE_FAULTS, CREATE, COMPLETE, LATE],
     columns=list(CLIENTS),
 )
 
@@ -74,6 +76,13 @@ def put_empty(testbed: RunningTestbed, names: list[str]) -> None:
     for name in names:
         connection.request("PUT", f"/{BUCKET}/{name}", b"")
         assert connection.getresponse().read() == b""
+    connection.close()
+
+
+def abort(testbed: RunningTestbed, key: str, upload_id: str) -> None:
+    connection = http.client.HTTPConnection(urlsplit(testbed.s3_endpoint).netloc, timeout=60)
+    connection.request("DELETE", f"/{BUCKET}/{key}?uploadId={upload_id}")
+    assert connection.getresponse().status == 204
     connection.close()
 
 
@@ -165,7 +174,7 @@ def listed(found: list[str], names: list[str]) -> str:
     missing, double = len(names) - len(times), sum(times.values()) - len(times)
     texts = [f"lacks {missing:,} of {len(names):,} names"] if missing else []
     texts += [f"has {double:,} names twice"] if double else []
-    return f"**{' and '.join(texts)}**" if texts else "asks again"
+    return f"**{' and '.join(texts)}**" if texts else "goes on"
 
 
 @pytest.mark.parametrize("fault", faults(LISTING_FAULTS))
@@ -232,6 +241,27 @@ def test_the_answer_to_the_end_of_an_upload_is_lost(
     reaction = settled(testbed, blow, client, key, body)
     assert client.load(key) == body
     TABLE.record(COMPLETE, name, f"{reaction}, though it was done" if blow.error is not None else reaction)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_end_of_an_upload_fails_after_a_200(
+    testbed: RunningTestbed, made: Callable[..., Struck], name: str
+) -> None:
+    client, key = made(name), f"late/{CLIENTS[name].__name__}"
+    if not client.is_s3:
+        TABLE.record(LATE, name, "S3 only")
+        return
+    client.save(key, b"before")
+    rule = {"kind": "error_after_200", "operations": [client.end]}
+    blow = Blow(testbed, rule, lambda: client.save_large(key, LARGE))
+    left = testbed.open_uploads()
+    for upload in left:
+        abort(testbed, upload["key"], upload["id"])
+    found = client.load(key)
+    assert found == (b"before" if blow.error is not None or blow.tries == 1 else LARGE)
+    reaction = blow.raised if blow.error is not None else "tries again" if blow.tries > 1 else "**takes it for done**"
+    TABLE.record(LATE, name, f"{reaction}, and leaves the upload open" if left else reaction)
 
 
 @pytest.mark.nightly

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import fsspec.config
 import pytest
+from fsspec.registry import _registry as fsspec_classes
 from served_clients import Served, serving
+
+GCSFS_SWITCH = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,13 +30,24 @@ def credentials() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def fsspec_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a client tells fsspec is for the process that is measured, and not for the tests that follow here."""
+    settings, known = dict(fsspec.config.conf), dict(fsspec_classes)
+    monkeypatch.setenv(GCSFS_SWITCH, os.environ.get(GCSFS_SWITCH, "true"))  # so that it is as before afterwards
+    yield
+    for now, before in ((fsspec.config.conf, settings), (fsspec_classes, known)):
+        now.clear()
+        now.update(before)
+
+
 @pytest.fixture(scope="session")
 def served(credentials: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tls=False, local=tmp_path_factory.mktemp("local")) as served:
+    with serving(tls=False, directory=tmp_path_factory.mktemp("served")) as served:
         yield served
 
 
 @pytest.fixture(scope="session")
 def served_tls(credentials: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tls=True, local=tmp_path_factory.mktemp("local")) as served:
+    with serving(tls=True, directory=tmp_path_factory.mktemp("served")) as served:
         yield served

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import random
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,12 +39,21 @@ class Case:
         return f"{self.name}-{self.scheme}"
 
     @property
+    def reads_shards(self) -> bool:
+        return bool(client_config(self.name).get("samples") == "members")
+
+    @property
     def is_local(self) -> bool:
         return self.name == "disk"
 
 
 def cases() -> list[Case]:
-    """Every client that this environment's interpreter runs, on every scheme that it serves."""
+    """Every client of objects that this environment's interpreter runs, on every scheme that it serves."""
+    return [case for case in all_cases() if not case.reads_shards]
+
+
+def all_cases() -> list[Case]:
+    """Likewise, and those of the samples in tar shards."""
     configs = [client_config(name) for name in CLIENTS]
     return [
         Case(name=config["name"], scheme=scheme)
@@ -95,9 +105,12 @@ def put(target: Target, contents: Mapping[str, bytes]) -> None:
 
 
 @contextmanager
-def serving(*, tls: bool, local: Path) -> Iterator[Served]:
+def serving(*, tls: bool, directory: Path) -> Iterator[Served]:
     samples = contents()
+    local, certificates = (directory / f"a b+ü#%.{kind}" for kind in ("samples", "pem"))
     with launch_testbed(buckets=[BUCKET], tls=tls) as testbed:
+        if testbed.ca_certificate is not None:
+            shutil.copyfile(testbed.ca_certificate, certificates)
         target = Target(
             scheme="s3",
             bucket=BUCKET,
@@ -105,7 +118,7 @@ def serving(*, tls: bool, local: Path) -> Iterator[Served]:
             endpoint=testbed.s3_endpoint,
             region="us-east-1",
             path_style=True,
-            ca_bundle=str(testbed.ca_certificate) if testbed.ca_certificate else None,
+            ca_bundle=str(certificates) if tls else None,
             local_directory=str(local),
         )
         put(target, samples)

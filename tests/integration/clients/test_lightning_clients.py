@@ -22,6 +22,7 @@ from test_checkpoint_clients import ABSENT, BUCKET, target_of
 
 from bucketbench.checkpointing.comparison import StateComparison
 from bucketbench.job.interpreters import made_interpreter
+from bucketbench.ranks import Ranks
 from bucketbench.scenarios.lightning_checkpointing.measurement import trainer_checkpoints
 from buckettestbed.launch import RunningTestbed, launch_testbed
 
@@ -58,7 +59,14 @@ def test_a_trainer_gets_back_what_it_saved(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("names", [["default-gcsfs", "default-gcsfs-async"], ["torchbucket", "torchbucket-async"]])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["default-gcsfs", "default-gcsfs-async"],
+        ["default-gcsfs-readahead", "default-gcsfs-readahead-async"],
+        ["torchbucket", "torchbucket-async"],
+    ],
+)
 def test_a_trainer_on_cloud_storage_gets_back_what_it_saved(
     testbed: RunningTestbed, names: list[str], tmp_path: Path
 ) -> None:
@@ -86,7 +94,7 @@ def test_what_is_no_checkpoint_is_wrong_and_told(testbed: RunningTestbed, tmp_pa
     checkpoints.save(served_trainers.state(), "last.ckpt")
     comparison = StateComparison()
     assert comparison.compare(served_trainers.state(), checkpoints.load("last.ckpt"), key="last.ckpt") == 5
-    assert "last.ckpt was loaded as NoneType" in str(comparison.counts().failure)
+    assert "last.ckpt was loaded as NoneType" in str(comparison.counts(Ranks()).failure)
 
 
 def answers(python: Path, names: Sequence[str], testbed: RunningTestbed, local: Path) -> None:

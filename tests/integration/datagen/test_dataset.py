@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import signal
 import subprocess
@@ -19,7 +21,8 @@ from PIL import Image
 
 from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ProgressReport, ensure_dataset, read_manifest
 from bucketbench.datagen.command import main
-from bucketbench.datagen.plan import label_of
+from bucketbench.datagen.manifest import ManifestMember
+from bucketbench.datagen.members import label_of
 from torchbucket.store.temporary_names import temporary_key
 
 SPEC = DatasetSpec(num_samples=150, sample_size_bytes=4096, seed=5)
@@ -127,23 +130,34 @@ def test_ctrl_c_says_that_what_is_finished_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("distribution", ["constant", "lognormal"])
 def test_shards_are_tar_files_of_images_and_labels(tmp_path: Path, distribution: str) -> None:
-    spec = replace(SPEC, size_distribution=distribution, shard_size_bytes=256 << 10)
+    spec = replace(SPEC, size_distribution=distribution, shard_size_bytes=256 << 10, extensions=("cls", "json"))
     manifest = ensure_dataset((tmp_path / "set").as_uri(), spec, processes=2, lock_directory=tmp_path)
     check_content(tmp_path / "set", manifest)
-    names: list[str] = []
+    assert [member.name for entry in manifest.entries for member in entry.members] == [
+        f"{index:09d}.{extension}" for index in range(150) for extension in ("jpg", "cls", "json")
+    ]
+    listed = iter([member for entry in manifest.entries for member in entry.members])
     for shard in sorted((tmp_path / "set").iterdir()):
         assert shard.stat().st_size <= 256 << 10
         with tarfile.open(shard) as archive:
             for member in archive:
-                names.append(member.name)
-                content = archive.extractfile(member)
-                assert content is not None
+                file = archive.extractfile(member)
+                assert file is not None
+                content, expected = file.read(), next(listed)
+                assert expected == ManifestMember(
+                    name=member.name, size_bytes=len(content), xxh3_128=xxhash.xxh3_128_hexdigest(content)
+                )
                 stem, _, extension = member.name.partition(".")
-                if extension == "cls":
-                    assert int(content.read()) == label_of(spec, int(stem))
+                if extension == "jpg":
+                    with Image.open(io.BytesIO(content)) as image:
+                        image.load()
+                        size = image.size
+                elif extension == "cls":
+                    assert int(content) == label_of(spec, int(stem))
                 else:
-                    Image.open(content).load()
-    assert names == [f"{index:09d}.{extension}" for index in range(150) for extension in ("jpg", "cls")]
+                    label = label_of(spec, int(stem))
+                    assert json.loads(content) == {"key": stem, "label": label, "width": size[0], "height": size[1]}
+    assert next(listed, None) is None
 
 
 def test_another_spec_under_the_same_prefix_is_refused_and_changes_nothing(tmp_path: Path) -> None:

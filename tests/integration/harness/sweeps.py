@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from finished_sweeps import Finished
+from finished_sweeps import NO_PAGE, Finished
 
 SAMPLES = 24
 SMALL = [
@@ -44,7 +44,7 @@ class Workplace:
 
     def command(self, *overrides: str) -> list[str]:
         run = [sys.executable, "-m", "bucketbench.cli", "run", "dataset", "--config-dir", str(self.user)]
-        return [*run, *SMALL, *overrides]
+        return [*run, *SMALL, NO_PAGE, *overrides]
 
     def run(self, *overrides: str, environment: dict[str, str] | None = None) -> Finished:
         done = subprocess.run(
@@ -87,14 +87,19 @@ class Workplace:
         return found
 
 
-def fetched(job: Path) -> dict[tuple[str, int], tuple[int, set[int]]]:
-    """How many samples were fetched in each phase and epoch of a job, and by which workers."""
-    found: dict[tuple[str, int], tuple[int, set[int]]] = {}
-    for operation in map(json.loads, (job / "operations.jsonl").read_text().splitlines()):
-        if operation["kind"] == "fetch":
+def fetched(job: Path) -> dict[tuple[str, int], tuple[float, set[int]]]:
+    """How many samples each phase and epoch of a job fetched, and by which workers; of the warm-up, each pass."""
+    found: dict[tuple[str, int], tuple[float, set[int]]] = {}
+    operations = [json.loads(line) for line in (job / "operations.jsonl").read_text().splitlines()]
+    for operation in operations:
+        if operation["kind"] in ("fetch", "next"):
             part = (operation["phase"], operation["epoch"])
             samples, workers = found.get(part, (0, set()))
             found[part] = (samples + operation["samples"], workers | {operation["worker"]})
+    passes = sum((one["kind"], one["phase"]) == ("epoch", "warmup") for one in operations)
+    for part, (samples, workers) in found.items():
+        if part[0] == "warmup":
+            found[part] = (samples / passes, workers)
     return found
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished_sweeps import NO_PAGE
+from result_schemas import validate_run
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -28,7 +30,7 @@ class Place:
     def run(self, *overrides: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "bucketbench.cli", "run", "pytorch_checkpointing"]
         return subprocess.run(
-            [*command, "--config-dir", str(self.directory / "user"), *SMALL, *overrides],
+            [*command, "--config-dir", str(self.directory / "user"), *SMALL, NO_PAGE, *overrides],
             cwd=self.directory,
             env=os.environ,
             capture_output=True,
@@ -40,6 +42,7 @@ class Place:
     def jobs(self) -> dict[str, dict[str, Any]]:
         """Those of the newest sweep, by client."""
         (newest, *_) = sorted((self.directory / "multirun" / "pytorch_checkpointing").glob("*"), reverse=True)
+        validate_run(newest)
         return {job["client"]: job for job in json.loads((newest / "run_results.json").read_bytes())["jobs"]}
 
 

@@ -120,7 +120,7 @@ def check_that_ranks_shared(job: dict[str, Any], run: Path | None) -> None:
         lines = (run / "0" / "ranks" / str(rank) / "operations.jsonl").read_text().splitlines()
         operations = [operation for operation in map(json.loads, lines) if operation["phase"] == "measure"]
         assert {operation["rank"] for operation in operations} == {rank}
-        shares.append(sum(o["samples"] for o in operations if o["kind"] == "fetch"))
+        shares.append(sum(o["samples"] for o in operations if o["kind"] in ("fetch", "next")))
     assert sum(shares) == 2 * SAMPLES
     assert min(shares) >= SAMPLES // 2
     assert job["figures"]["samples"]["value"] == 2 * SAMPLES

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished_sweeps import NO_PAGE
+from result_schemas import validate_run
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -17,11 +19,12 @@ def swept(directory: Path, *overrides: str) -> dict[str, dict[str, Any]]:
     """The jobs of a sweep with a small model, by their clients."""
     command = [sys.executable, "-m", "bucketbench.cli", "run", "lightning_checkpointing", "repeat=0", "network=none"]
     done = subprocess.run(
-        [*command, "checkpoint=small", "checkpoint.size=1MiB", "steps=2", *overrides],
+        [*command, "checkpoint=small", "checkpoint.size=1MiB", "steps=2", NO_PAGE, *overrides],
         cwd=directory, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (results,) = directory.glob("multirun/lightning_checkpointing/*/run_results.json")
+    validate_run(results.parent)
     return {job["client"]: job for job in json.loads(results.read_bytes())["jobs"]}
 
 

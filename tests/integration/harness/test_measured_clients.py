@@ -107,6 +107,15 @@ def test_a_failure_has_its_reason(measured: Callable[..., dict[str, Any]], clien
         assert {name: found["verification"][name] for name in counts} == counts
 
 
+def test_no_epoch_follows_one_that_failed(measured: Callable[..., dict[str, Any]], capfd: Any) -> None:
+    found = measured("Missing", epochs=None, min_measured_s=60.0)
+    assert (found["verification"]["checked"], found["verification"]["missing"]) == (SAMPLES - 2, 2)
+    measured("RaisesMidway", epochs=None, min_measured_s=60.0)
+    told = capfd.readouterr().err
+    assert told.count("Traceback") == 1, "the first failed sample's"
+    assert "sample_clients.py" in told
+
+
 @pytest.mark.parametrize("client", ["RaisesMidway", "WrongBytes"])
 def test_failed_samples_count_no_bytes(measured: Callable[..., dict[str, Any]], tmp_path: Path, client: str) -> None:
     measured(client)
@@ -130,10 +139,10 @@ def test_a_wrong_listing_fails_and_says_what_is_wrong(tmp_path: Path, client: st
     job = ListingJob(
         client=Component(name=client, target=f"sample_listers.{client}", search_path=(HERE,)),
         target=TARGET,
-        min_measured_s=0.0,
+        min_measured_s=60.0,
         admin_url=None,
         names=names,
-        passes=1,
+        passes=None,  # as many as it takes, but none after one that failed
         warmup_prefix=None,
     )
     found = outcome(job, tmp_path, LISTING.measurement)

@@ -107,3 +107,11 @@ def test_an_orphan_that_does_not_end_is_killed(place: Path, monkeypatch: pytest.
     monkeypatch.setattr(process_module, "_ORPHAN_S", 0.1)
     run(place, end="os._exit(1)", asked="signal.SIG_IGN")
     assert running(place) == []
+
+
+def test_temporary_files_of_a_job_are_gone_with_it(place: Path) -> None:
+    leave = "import tempfile\n(directory / 'temporary').write_text(tempfile.mkdtemp())\nos.kill(0, signal.SIGKILL)"
+    run(place, end=leave, asked="tidy")
+    temporary = Path((place / "temporary").read_text())
+    assert not temporary.exists()
+    assert not temporary.parent.exists()

@@ -97,7 +97,7 @@ def test_a_real_client_over_tls_and_under_faults(place: Workplace) -> None:
     assert struck["figures"]["server_faults"]["value"] >= SAMPLES // 3
     requests = [job["figures"]["server_requests"]["value"] for job in (calm, struck)]
     assert requests[1] - requests[0] == struck["figures"]["server_faults"]["value"], "boto3 asked again for each"
-    assert struck["parameters"]["faults.rules"][0]["status"] == 503
+    assert struck["parameters"]["faults.rules.0.status"] == 503
 
 
 @pytest.mark.nightly  # On each commit their testbeds, directories and data sets are, in test_preparation.py.

@@ -72,13 +72,14 @@ def test_the_seconds_of_requests_are_summed_while_they_are_answered_and_no_longe
         netloc = urlsplit(running.s3_endpoint).netloc
         assert ask(netloc, "PUT", "/data/key")[0] == 200
         before_s = running.counts()["requests_s"]
-        assert before_s >= 0.2
+        least_s = 0.19  # a request counts once it was read, a little after the network model's clock began
+        assert before_s >= least_s
         # Three that a protocol answers by itself, two listings that the application does, all at once.
         paths = ["/data/key", "/data/key", "/data/key", "/data", "/data"]
         with ThreadPoolExecutor(len(paths)) as pool:
             assert {status for status, _ in pool.map(lambda path: ask(netloc, "GET", path), paths)} == {200}
         after_s = running.counts()["requests_s"]
-        assert after_s - before_s >= len(paths) * 0.2
+        assert after_s - before_s >= len(paths) * least_s
         host, _, port = netloc.partition(":")
         with socket.create_connection((host, int(port)), 30) as gone:
             gone.sendall(b"GET /data/key HTTP/1.1\r\nHost: data\r\n\r\n")

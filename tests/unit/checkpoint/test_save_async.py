@@ -90,7 +90,7 @@ def test_the_memory_is_used_again_where_the_size_fits(gate: Gate, monkeypatch: p
     write_from = MemoryStore.write_from
 
     def noted(store: MemoryStore, key: str, pieces: Any, **options: Any) -> ObjectInfo:
-        addresses.append(torch.frombuffer(pieces[0], dtype=torch.uint8).data_ptr())
+        addresses.append(torch.frombuffer(max(pieces, key=len), dtype=torch.uint8).data_ptr())
         return write_from(store, key, pieces, **options)
 
     monkeypatch.setattr(MemoryStore, "write_from", noted)
@@ -190,3 +190,9 @@ def test_the_end_of_a_program_waits_for_the_save(how: str, tmp_path: Path) -> No
         assert ended.stdout.split() == ["TransportError", "1"]
         assert torch.load(tmp_path / "child.pt", weights_only=True) == {"epoch": 8}
         assert torch.load(tmp_path / "k-child.pt", weights_only=True) == {"epoch": 9}
+
+
+def test_nothing_is_imported_in_the_background(tmp_path: Path) -> None:
+    """A child that is forked meanwhile would wait for ever for the end of the import."""
+    ended = run(Path(__file__).with_name("background_imports_program.py"), tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "\n"), ended.stderr

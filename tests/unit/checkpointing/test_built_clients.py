@@ -14,6 +14,7 @@ from bucketbench.checkpointing.state import StateSpec
 from bucketbench.clients.protocol import Target
 from bucketbench.errors import ConfigurationError
 from bucketbench.job.description import Component
+from bucketbench.ranks import Ranks
 from bucketbench.scenarios.recording import Recorder
 
 
@@ -51,4 +52,4 @@ def test_parts_are_blamed_only_where_they_are_in_the_way(tmp_path: Path, target:
         raise AssertionError("it was built")
 
     with Recorder(tmp_path) as recorder, pytest.raises(ConfigurationError, match=words):
-        measure_client(asdict(job), recorder, open_checkpoints=opened, details={})
+        measure_client(asdict(job), recorder, Ranks(), open_checkpoints=opened, details={})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketbench.checkpointing import kernel_cache
+from bucketbench.scenarios import kernel_cache
 
 
 def test_pages_are_written_and_then_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,45 +5,18 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from kept_checkpoints import TENSORS, Background, Kept, measured
+from torch.distributed.checkpoint.api import CheckpointException
 
 from bucketbench.checkpointing import loop
-from bucketbench.checkpointing.job import CheckpointingJob
-from bucketbench.checkpointing.loop import measure_checkpoints
-from bucketbench.checkpointing.state import StateSpec
-from bucketbench.clients.protocol import Target
-from bucketbench.job.description import OPERATIONS_FILE, Component
-from bucketbench.records import Operation, OperationKind, Phase
-from bucketbench.scenarios.recording import Measurement, Recorder
-
-TENSORS = 3
-
-
-class Kept:
-    """Keeps states in memory, as a client that does what it should."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, dict[str, torch.Tensor]] = {}
-        self.keys: list[str] = []
-        self.closed = False
-
-    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
-        self.keys.append(key)
-        self.kept[key] = {name: tensor.clone() for name, tensor in state.items()}
-
-    def load(self, key: str) -> Any:
-        return {name: tensor.clone() for name, tensor in self.kept[key].items()}
-
-    def remove(self, key: str) -> None:
-        del self.kept[key]
-
-    def close(self) -> None:
-        self.closed = True
+from bucketbench.checkpointing.course import Action, Course
+from bucketbench.job.description import OPERATIONS_FILE
+from bucketbench.records import OperationKind, Phase
 
 
 class Stale(Kept):
@@ -91,6 +64,15 @@ class Same(Kept):
         return dict(self.kept[key])
 
 
+class SavesHalf(Kept):
+    """Fails with what is left of a save in the bucket, by the exception of ``torch.distributed.checkpoint``."""
+
+    def save(self, state: dict[str, torch.Tensor], key: str) -> None:
+        super().save(state, key)
+        if len(self.keys) == 2:
+            raise CheckpointException("a rank cannot write", {})
+
+
 class Refused(Kept):
     """Cannot save."""
 
@@ -98,38 +80,10 @@ class Refused(Kept):
         raise OSError("the bucket is closed")
 
 
-class Background(Kept):
-    """Saves in the background; ``failure`` is what becomes of it."""
-
-    failure: Exception | None = None
-
-    def save_async(self, state: dict[str, torch.Tensor], key: str) -> Future[None]:
-        super().save(state, key)
-        future: Future[None] = Future()
-        if self.failure is None:
-            future.set_result(None)
-        else:
-            future.set_exception(self.failure)
-        return future
-
-
 class RefusedLater(Background):
     """Cannot save, which the future tells."""
 
     failure = OSError("the bucket was closed meanwhile")
-
-
-def measured(directory: Path, client: Kept, **fields: Any) -> tuple[Measurement, list[Operation]]:
-    job = CheckpointingJob(**{
-        "client": Component(name="a", target="b.C"), "target": Target(scheme="s3", bucket="b", prefix="p/"),
-        "min_measured_s": 1e-9, "admin_url": None, "steps": 2, "save_only_latest": False, "clear_kernel_cache": False,
-        "multipart": True, "warmup": True, "local_directory": str(directory / "local"),
-        "state": StateSpec(model="tensors", layers=None, tensors=TENSORS, size_bytes=1200, seed=0), **fields,
-    })  # fmt: skip
-    with Recorder(directory) as recorder:
-        found = measure_checkpoints(job, recorder, open_checkpoints=lambda: client, details={})
-    lines = (directory / OPERATIONS_FILE).read_text().splitlines()
-    return found, [Operation.from_json(json.loads(line)) for line in lines]
 
 
 def test_each_checkpoint_is_saved_loaded_and_removed(tmp_path: Path) -> None:
@@ -190,6 +144,11 @@ def test_as_many_steps_as_the_time_takes_have_an_end(tmp_path: Path, monkeypatch
     assert len(client.keys) == 3
 
 
+def test_steps_without_a_number_end_after_one_that_is_wrong(tmp_path: Path) -> None:
+    _, operations = measured(tmp_path, Stale(), warmup=True, save_only_latest=True, steps=None, min_measured_s=1e9)
+    assert {one.epoch for one in operations if one.phase is Phase.MEASURE} == {0}
+
+
 def test_collections_pass_over_what_was_there_before_the_client(tmp_path: Path) -> None:
     client, before = Looks(), gc.get_freeze_count()
     measured(tmp_path, client)
@@ -204,6 +163,14 @@ def test_a_checkpoint_that_cannot_be_loaded_is_removed(tmp_path: Path, is_latest
         measured(tmp_path, client, save_only_latest=is_latest)
     assert len(client.keys) == 1
     assert client.kept == {}
+
+
+@pytest.mark.parametrize("action", [Action.SAVE_AND_LOAD, Action.SAVES_THEN_LOADS, Action.ASYNC_SAVE])
+def test_nothing_is_left_of_a_save_that_fails_on_a_rank(tmp_path: Path, action: Action) -> None:
+    client = SavesHalf()
+    with pytest.raises(CheckpointException):
+        measured(tmp_path, client, warmup=False, course=Course(action=action))
+    assert (len(client.keys), client.kept) == (2, {})
 
 
 @pytest.mark.parametrize(("client", "words"), [(Refused, "is closed"), (RefusedLater, "was closed meanwhile")])

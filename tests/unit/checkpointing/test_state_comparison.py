@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from bucketbench.checkpointing.comparison import StateComparison
+from bucketbench.ranks import Ranks
 
 
 def saved() -> dict[str, torch.Tensor]:
@@ -27,7 +28,7 @@ def compared(change: Callable[[dict[str, Any]], Any]) -> tuple[int, Any]:
     loaded: Any = {name: tensor.clone() for name, tensor in expected.items()}
     loaded = change(loaded) or loaded
     comparison = StateComparison()
-    return comparison.compare(expected, loaded, key="step-3.pt"), comparison.counts()
+    return comparison.compare(expected, loaded, key="step-3.pt"), comparison.counts(Ranks())
 
 
 def test_equal_states_are_right() -> None:
@@ -73,4 +74,4 @@ def test_something_else_than_a_state_is_wrong_as_a_whole() -> None:
 def test_the_saved_tensors_themselves_are_no_load() -> None:
     expected, comparison = saved(), StateComparison()
     assert comparison.compare(expected, dict(expected), key="k") == 5, "all but the empty one"
-    assert "is the tensor that was saved" in str(comparison.counts().failure)
+    assert "is the tensor that was saved" in str(comparison.counts(Ranks()).failure)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bucketbench.checkpointing.shapes import PUBLISHED_MODELS, equal_shapes, transformer_shapes
-from bucketbench.checkpointing.state import StateSpec, make_state, mark_state, state_bytes
+from bucketbench.checkpointing.state import StateSpec, make_state, mark_state, state_bytes, time_copy
 
 
 def spec(model: str, **fields: Any) -> StateSpec:
@@ -42,11 +42,44 @@ def test_published_models_have_the_tensors_that_transformers_builds(name: str) -
             "T0pp": lambda: transformers.T5ForConditionalGeneration(
                 transformers.T5Config(d_model=4096, d_ff=10_240, num_heads=64, **t5)
             ),
+            **{
+                llama: lambda sizes=sizes: transformers.LlamaForCausalLM(_llama(transformers, *sizes))
+                for llama, sizes in LLAMAS.items()
+            },
         }[name]()
     shapes = PUBLISHED_MODELS[name]()
     resolved = [shapes[shape] if isinstance(shape, str) else shape for shape in shapes.values()]
     # Names of modules differ between versions of transformers; shapes do not.
     assert sorted(resolved) == sorted(tuple(tensor.shape) for tensor in model.state_dict().values())
+
+
+LLAMAS = {
+    "llama-1b": (2048, 5632, 22, 32, 4),
+    "llama-7b": (4096, 11_008, 32, 32, 32),
+    "llama-13b": (5120, 13_824, 40, 40, 40),
+    "llama-34b": (8192, 22_016, 48, 64, 8),
+    "llama-70b": (8192, 28_672, 80, 64, 8),
+}
+"""Width, inner width, layers, heads and key-value heads of the published configurations."""
+
+
+def _llama(transformers: Any, width: int, inner: int, layers: int, heads: int, key_heads: int) -> Any:
+    return transformers.LlamaConfig(
+        vocab_size=32_000, hidden_size=width, intermediate_size=inner, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=key_heads,
+    )  # fmt: skip
+
+
+def test_llamas_have_as_many_parameters_as_published() -> None:
+    # Source: the parameter counts that the Hugging Face Hub shows of the models' safetensors files.
+    assert {name: spec(name).total_bytes // 4 for name in LLAMAS} == {
+        "llama-1b": 1_100_048_384, "llama-7b": 6_738_415_616, "llama-13b": 13_015_864_320,
+        "llama-34b": 33_743_970_304, "llama-70b": 68_976_648_192,
+    }  # fmt: skip
+    names = PUBLISHED_MODELS["llama-70b"]()
+    assert names["model.layers.79.self_attn.k_proj.weight"] == (1024, 8192)
+    assert next(iter(names)) == "model.embed_tokens.weight"
+    assert list(names)[-1] == "lm_head.weight"
 
 
 def _clip_large(transformers: Any) -> Any:
@@ -95,3 +128,15 @@ def test_each_step_changes_every_tensor_all_over() -> None:
             ranges = zip(state[name].split(16_384), before[name].split(16_384), strict=True)
             assert not any(torch.equal(now, then) for now, then in ranges if now.numel())
         before = {name: tensor.clone() for name, tensor in state.items()}
+
+
+def test_a_copy_is_timed_by_all_threads_and_by_one_and_leaves_them_as_they_were() -> None:
+    state = {"a": torch.ones(1000), "b": torch.ones(3)}
+    before, seen = torch.get_num_threads(), list[int]()
+    torch.set_num_threads(2)
+    try:
+        started_s, ended_s = time_copy(state | {"c": state["a"]}, ready=lambda: seen.append(torch.get_num_threads()))
+        assert (seen, torch.get_num_threads()) == ([2, 1], 2)
+    finally:
+        torch.set_num_threads(before)
+    assert ended_s >= started_s

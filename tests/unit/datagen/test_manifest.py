@@ -8,13 +8,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ManifestEntry
+from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ManifestEntry, ManifestMember
 
 ENTRIES = st.builds(
     ManifestEntry,
     key=st.text(min_size=1, max_size=20),
     size_bytes=st.integers(0, 2**50),
     xxh3_128=st.text("0123456789abcdef", min_size=32, max_size=32),
+    members=st.lists(
+        st.builds(ManifestMember, name=st.text(), size_bytes=st.integers(0, 2**40), xxh3_128=st.just("0" * 32))
+    ).map(tuple),
 )
 
 
@@ -24,6 +27,14 @@ def test_round_trip(entries: list[ManifestEntry]) -> None:
     manifest = Manifest(spec=DatasetSpec(num_samples=7), entries=tuple(entries), made_with={"pillow": "13.0.0"})
     assert Manifest.from_bytes(manifest.to_bytes(), source="test") == manifest
     assert manifest.size_bytes == sum(entry.size_bytes for entry in entries)
+
+
+def test_one_of_the_first_version_is_read() -> None:
+    manifest = Manifest(spec=DatasetSpec(num_samples=1), entries=(ManifestEntry(key="a", size_bytes=1, xxh3_128="0"),))
+    first = manifest.to_bytes().replace(b'"version": 2', b'"version": 1')
+    first = first.replace(b'"samples_per_shard": null, "extensions": ["cls"], ', b"")
+    assert b"extensions" not in first
+    assert Manifest.from_bytes(first, source="test") == manifest
 
 
 def test_as_a_file(tmp_path: Path) -> None:
@@ -41,7 +52,8 @@ def test_as_a_file(tmp_path: Path) -> None:
         (lambda content: b"", "damaged"),
         (lambda content: b"\xff\xfe", "damaged"),
         (lambda content: b"[1]\n", "damaged"),
-        (lambda content: content.replace(b'"version": 1', b'"version": 2'), "version 2"),
+        (lambda content: content.replace(b'"version": 2', b'"version": 3'), "version 3"),
+        (lambda content: content.replace(b'"samples_per_shard": null', b'"samples_per_shard": 4'), "tar shards hold"),
         (lambda content: content.replace(b"bucketbench-manifest", b"other"), "not a data set's manifest"),
     ],
 )

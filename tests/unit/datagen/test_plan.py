@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from dataclasses import replace
 
 import pytest
 from examples import examples
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketbench.datagen import DatagenError, DatasetSpec
-from bucketbench.datagen.plan import label_of, planned_objects, planned_size_bytes
+from bucketbench.datagen.members import label_of
+from bucketbench.datagen.plan import planned_objects, planned_size_bytes
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,9 @@ from bucketbench.datagen.plan import label_of, planned_objects, planned_size_byt
         {"num_samples": 1, "resolution": (1, 1)},
         {"num_samples": 1, "resolution": (100,)},
         {"num_samples": 1, "shard_size_bytes": 1},
+        {"num_samples": 1, "samples_per_shard": 0},
+        {"num_samples": 1, "extensions": ("cls", "cls")},
+        {"num_samples": 1, "extensions": ("jpg",)},
         {"num_samples": 1, "seed": -1},
         {"num_samples": 1, "num_classes": 0},
     ],
@@ -84,6 +89,13 @@ def test_every_sample_is_in_one_shard_and_no_shard_is_too_large(
     for shard in shards:
         assert shard.size_bytes <= shard_size_bytes or len(shard.samples) == 1
         assert shard.size_bytes % 10240 == 0
+
+
+def test_a_shard_ends_with_whichever_limit_it_reaches_first() -> None:
+    spec = DatasetSpec(num_samples=25, sample_size_bytes=20_000, samples_per_shard=10, shard_size_bytes=1 << 30)
+    assert [len(shard.samples) for shard in planned_objects(spec)] == [10, 10, 5]
+    small = replace(spec, shard_size_bytes=100 << 10)
+    assert [len(shard.samples) for shard in planned_objects(small)] == [4] * 6 + [1]
 
 
 def test_labels_cover_the_classes_and_depend_on_the_seed() -> None:

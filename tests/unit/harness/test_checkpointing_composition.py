@@ -34,6 +34,8 @@ def test_every_checkpoint_composes_with_its_published_size() -> None:
     sizes = {name: point.parameters["checkpoint.size_bytes"] for name, point in zip(names, found, strict=True)}
     assert sizes == {
         "T0_3B": 4 * 2_849_757_184, "T0pp": 4 * 11_135_332_352, "clip-vit": 4 * 427_616_513, "small": 4 << 20,
+        "llama-1b": 4 * 1_100_048_384, "llama-7b": 4 * 6_738_415_616, "llama-13b": 4 * 13_015_864_320,
+        "llama-34b": 4 * 33_743_970_304, "llama-70b": 4 * 68_976_648_192,
         "tensors": 1 << 30, "transformer": 79_189_112, "vit-base": 4 * 86_389_248, "whisper": 4 * 1_543_490_560,
     }  # fmt: skip
 
@@ -78,7 +80,7 @@ def test_the_kernels_cache_is_cleared_where_that_is_permitted_and_refused_elsewh
 ) -> None:
     (point,) = points("repeat=0", "client=disk", "clear_kernel_cache=true")
     switch = tmp_path / "drop_caches"
-    monkeypatch.setattr("bucketbench.checkpointing.kernel_cache._DROP_CACHES", switch)
+    monkeypatch.setattr("bucketbench.scenarios.kernel_cache._DROP_CACHES", switch)
     with pytest.raises(PreflightError, match=r"clear_kernel_cache=true cannot be used: .* root's rights"):
         point.check_fits(memory_bytes=256 << 30, free_disk_bytes=0)
     switch.touch()

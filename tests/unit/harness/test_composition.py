@@ -12,19 +12,21 @@ from composition import changed, points_of_scenario, swept_by_scenario
 from omegaconf import OmegaConf
 
 from bucketbench.configuration.directory import find_conf_directory
-from bucketbench.configuration.schema import ClientConfig
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ConfigurationError
-from bucketbench.scenarios import scenario_names
+from bucketbench.scenarios import find_scenario, scenario_names
+from bucketbench.scenarios.dataset.schema import DatasetClientConfig
+from bucketbench.sinks.chosen import built_sink, chosen_sink
 
 CONF = find_conf_directory("dataset")
-GROUPS = ("target", "network", "faults", "data", "client", "model", "dataloader", "workload")
-SET = ["target.bucket=a-bucket"]  # what target=s3 leaves to the user
+GROUPS = ("target", "network", "faults", "data", "client", "model", "dataloader", "workload", "sink")
+SET = ["target.bucket=a-bucket", "data.prefix=a/prefix"]  # what target=s3 and data=existing leave to the user
 
 
 def options(group: str) -> list[str]:
     folder = CONF / "dataset" / group if group == "client" else CONF / group
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    # MLPerf's workloads of checkpoints are composed with the scenarios that they are for.
+    return sorted(path.stem for path in folder.glob("*.yaml") if not path.stem.startswith("mlperf_"))
 
 
 def points(*overrides: str, directory: Path | None = None) -> list[JobSettings]:
@@ -46,11 +48,12 @@ def test_each_client_has_the_keys_of_a_client() -> None:
     (boto3,) = points("client=boto3", "repeat=0")
     for name in options("client"):
         file = OmegaConf.load(CONF / "dataset" / "client" / f"{name}.yaml")
-        merged = OmegaConf.merge(OmegaConf.structured(ClientConfig), file)
-        assert changed(boto3, "client", OmegaConf.to_container(merged, resolve=True)).client.name == name
+        merged = OmegaConf.merge(OmegaConf.structured(DatasetClientConfig), file)
+        shards = changed(boto3, "data", {**boto3.config["data"], "samples_per_shard": 8})
+        assert changed(shards, "client", OmegaConf.to_container(merged, resolve=True)).client.name == name
 
 
-@pytest.mark.parametrize("group", [group for group in GROUPS if group != "client"])
+@pytest.mark.parametrize("group", [group for group in GROUPS if group not in ("client", "sink")])
 def test_each_option_composes(group: str) -> None:
     found = points("repeat=0", *SET, "client=boto3", f"{group}={','.join(options(group))}")
     if group == "dataloader":  # whose options have no name
@@ -60,11 +63,25 @@ def test_each_option_composes(group: str) -> None:
         assert [chosen(group, point) for point in found] == options(group)
 
 
+@pytest.mark.parametrize(
+    "chosen", [[], ["sink=dynamodb", "sink.table=a-table"], ["sink=bigquery", "sink.dataset=a_data_set"]]
+)
+def test_a_sink_is_no_part_of_what_is_compared(chosen: list[str]) -> None:
+    (point,) = points("client=boto3", "repeat=0", *chosen)
+    assert not any(name.startswith("sink") for name in point.parameters)
+    sink = chosen_sink(point.config["sink"])
+    assert (sink is None) == (not chosen)
+    if sink is not None:
+        built_sink(sink)
+
+
 def test_every_group_and_file_is_known() -> None:
     found = {path.relative_to(CONF).parts[0] for path in CONF.rglob("*.yaml")}
     scenarios = scenario_names()
     files = {f"{name}.yaml" for name in scenarios}
-    assert found == {*files, *scenarios, "hydra", "checkpoint", *GROUPS} - {"client"}
+    clients = {find_scenario(name).clients or name for name in scenarios}
+    beside = {"prices", "scale", "service"}  # of `bucketbench scale`
+    assert found == {*files, *clients, *beside, "hydra", "checkpoint", "cluster", *GROUPS} - {"client"}
 
 
 @pytest.mark.nightly
@@ -76,7 +93,7 @@ def test_all_options_compose_on_every_target(group: str) -> None:
     assert [(point.config["target"]["name"], chosen(group, point)) for point in found] == expected
 
 
-@pytest.mark.parametrize("group", ["target", "data", "client", "model"])
+@pytest.mark.parametrize("group", ["target", "data", "client", "model", "sink"])
 def test_the_name_of_an_option_is_the_name_in_its_file(group: str) -> None:
     for option in options(group):
         folder = CONF / "dataset" / group if group == "client" else CONF / group
@@ -87,18 +104,36 @@ def test_the_default_sweep_repeats_six_times_and_interleaves() -> None:
     found = swept()
     clients = [point["client"] for point in found if point["repeat"] == "0"]
     assert len(clients) > 3
-    assert found == [{"repeat": str(repeat), "client": client} for repeat in range(6) for client in clients]
+    assert [point["repeat"] for point in found] == [str(repeat) for repeat in range(6) for _ in clients]
+    names, size = [point["client"] for point in found], len(clients)
+    blocks = [names[start : start + size] for start in range(0, len(names), size)]
+    assert all(sorted(block) == sorted(clients) for block in blocks)
+    assert blocks != [clients] * 6, "an order of its own each, drawn by hydra.sweeper.order_seed"
+
+
+def test_shards_are_read_by_those_that_know_what_is_in_them() -> None:
+    for scheme, target in (("s3", "local"), ("gs", "local_gs")):
+        found = points("workload=tar_shards", f"target={target}", "repeat=0")
+        assert [point.client.name for point in found] == found[0].config["default_clients"][f"{scheme}_tar"]
+        assert {point.parameters["samples"] for point in found} == {"members"}
+    (whole,) = points("workload=tar_shards", "client=boto3", "repeat=0")
+    assert "samples" not in whole.parameters
+    assert whole.parameters["data.samples_per_shard"] == 125
+    assert whole.prefix != changed(whole, "data.samples_per_shard", 126).prefix
+    # A batch is of whole shards there, and of samples here.
+    assert whole.batch_memory_bytes() > found[0].batch_memory_bytes()
 
 
 def test_repeats_are_slowest_and_clients_fastest_whatever_else_is_swept() -> None:
-    found = swept("client=boto3,raw", "dataloader.num_workers=0,2", "repeat=range(2)")
+    found = swept("client=boto3,raw", "dataloader.num_workers=0,2", "repeat=range(2)", "hydra.sweeper.order_seed=null")
     assert [(p["repeat"], p["dataloader.num_workers"], p["client"]) for p in found] == [
         (repeat, workers, client) for repeat in "01" for workers in "02" for client in ("boto3", "raw")
     ]
 
 
 def test_clients_among_the_sweepers_parameters_are_the_fastest_key_too() -> None:
-    found = swept("++hydra.sweeper.params.client='raw,boto3'", "dataloader.num_workers=0,2", "repeat=range(2)")
+    fixed = "hydra.sweeper.order_seed=null"
+    found = swept("++hydra.sweeper.params.client='raw,boto3'", "dataloader.num_workers=0,2", "repeat=range(2)", fixed)
     assert [(p["repeat"], p["dataloader.num_workers"], p["client"]) for p in found] == [
         (repeat, workers, client) for repeat in "01" for workers in "02" for client in ("raw", "boto3")
     ]

@@ -87,6 +87,14 @@ def test_an_undecodable_sample_hides_no_missing_one() -> None:
     assert (counts.errors, counts.missing) == (1, 1)
 
 
+def test_what_is_no_sample_is_among_those_that_are_read_at_most_and_hides_nothing_otherwise() -> None:
+    for at_most, missing in ((3, 0), (None, 2)):
+        ledger = DeliveryLedger(4, at_most=at_most)
+        ledger.add([0, 1], mismatched=0, errors=0, undecodable=0, notes=[], no_samples=1)
+        ledger.close_epoch()
+        assert ledger.counts().missing == missing
+
+
 def test_epochs_are_counted_apart() -> None:
     ledger = ledger_with([0, 1, 2, 3])
     ledger.add([0, 1], mismatched=0, errors=0, undecodable=0, notes=[])

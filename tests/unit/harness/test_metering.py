@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,10 +15,11 @@ from bucketbench.scenarios.dataset.delivery import ContentCheck
 from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.dataset.loading import EpochOrder, JobLoader, start_method_of
 from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch
+from bucketbench.scenarios.dataset.sample_checks import ObjectsCheck
 from torchbucket import ReadAheadBatchSampler
 
 CONTENT = {f"{number}.jpg": bytes([number]) * (number + 1) for number in range(10)}
-CHECK = ContentCheck((key, len(data), xxhash.xxh3_128_hexdigest(data)) for key, data in CONTENT.items())
+CHECK = ObjectsCheck(ContentCheck((key, len(data), xxhash.xxh3_128_hexdigest(data)) for key, data in CONTENT.items()))
 
 
 class Model:
@@ -86,7 +88,8 @@ def test_batches_carry_what_arrived(inner: Any) -> None:
     batches = load(inner)
     assert [batch.positions for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert [batch.payload for batch in batches] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10]]
-    fetches = [timing for batch in batches for timing in batch.timings if timing.kind is OperationKind.FETCH]
+    kind = OperationKind.NEXT if isinstance(inner, Stream) else OperationKind.FETCH
+    fetches = [timing for batch in batches for timing in batch.timings if timing.kind is kind]
     assert [(f.samples, f.content_bytes, f.errors, f.worker) for f in fetches] == [
         (4, 10, 0, MAIN_PROCESS), (4, 26, 0, MAIN_PROCESS), (2, 19, 0, MAIN_PROCESS),
     ]  # fmt: skip
@@ -97,6 +100,20 @@ def test_batches_carry_what_arrived(inner: Any) -> None:
 @pytest.mark.parametrize("inner", [Items(item), Stream(lambda: iter(CONTENT.items()))], ids=["map", "iterable"])
 def test_a_limit_ends_a_pass_early(inner: Any) -> None:
     assert sum(len(batch.positions) for batch in load(inner, limit=5)) == 5
+
+
+@pytest.mark.parametrize(
+    "inner", [Items(item), Stream(lambda: itertools.cycle(CONTENT.items()))], ids=["map", "iterable"]
+)
+def test_ranks_share_a_limit(inner: Any) -> None:
+    found = 0
+    for rank in range(2):
+        loader = JobLoader(
+            inner, settings=settings(), start_method="none", content=CHECK, model=Model(), seed=0,
+            ranks=Ranks(rank=rank, world_size=2),
+        )  # fmt: skip
+        found += sum(len(batch.positions) for batch in loader.batches(epoch=0, limit=6))
+    assert found == 6
 
 
 def test_a_clients_own_batch_sampler_gets_the_batches_of_each_pass() -> None:

@@ -31,10 +31,21 @@ MISTAKES = {
     "dataloader.num_workers=0,many": ["dataloader.num_workers", "many"],
     "client=[": ["client=[", "KEY=VALUE"],
     "client._target_=no_such_module.Loader": ["no_such_module", "client.path"],
-    "client.requires=[no_such_package]": ["no_such_package", "not installed", "pip install"],
+    "client.requires=[no_such_package]": ["not installed here: install no_such_package, or leave"],
     "+client.options.secret_key=abc": ["client.options.secret_key", "credential", "environment"],
     "target.endpoint=https://user:word@host": ["target.endpoint", "credential"],
+    "+client.options.threads=4": ["client=boto3, client.options", "no option threads"],
+    "+options_for.boto.threads=4": ["+options_for.boto.threads", "did you mean options_for.boto3.threads?"],
     "data.num_samples=1000M": ["TiB", "left", "cache_dir"],
+    "repeat=0,0": ["repeat=0", "more than once", "repeat=range(N)"],
+    "client=boto3,boto3": ["client=boto3", "more than once"],
+    "+disambiguator=x,y": ["disambiguator=x,y", "a run for each"],
+    "label=x,y": ["label=x,y", "a run for each"],
+    "cache_dir=one,two": ["two points", "'boto3'", "could not be told apart"],
+    "data=existing": ["data.prefix", "must be set", "data.prefix=VALUE"],
+    "data.max_samples=3": ["data.max_samples=3", "data=existing"],
+    "data.num_samples=null": ["data.num_samples", "data=existing"],
+    "client=torchbucket-tar": ["torchbucket-tar", "tar shards", "workload=tar_shards"],
     "hydra.sweep.dir=.": ["exists already", "never overwritten"],
 }
 
@@ -52,6 +63,42 @@ def test_a_wrong_override(override: str, capsys: pytest.CaptureFixture[str]) -> 
     assert not Path("multirun", "dataset").exists() or not list(Path("multirun", "dataset").iterdir())
 
 
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["client=boto3", "model=decode"], ["client=boto3", "whole tar shards", "torchbucket-tar"]),
+        (["client=webdataset-decode", "model=vit"], ["webdataset-decode", "has decoded", "model=none"]),
+    ],
+)
+def test_a_model_that_cannot_take_what_the_client_delivers(
+    overrides: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "dataset", "repeat=0", "data=tar_shards", *overrides]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    for word in words:
+        assert word in said
+
+
+def test_a_file_that_is_no_yaml_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = tmp_path / "mine" / "client"
+    directory.mkdir(parents=True)
+    (directory / "broken.yaml").write_text("name: [unfinished\n")
+    assert main(["run", "dataset", "--config-dir", str(tmp_path / "mine"), "client=broken"]) == 2
+    said = capsys.readouterr().err
+    assert "broken.yaml" in said
+    assert "line 2" in said
+    assert said.count("\n") == 1
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "multirun").write_text("a file, as good as read-only for root, too")
+    assert main(["run", "dataset", "client=boto3", "repeat=0"]) == 1
+    said = capsys.readouterr().err
+    assert str(tmp_path / "multirun") in said
+    assert "Traceback" not in said
+
+
 VALUES = {
     "min_measured_s=0": ["min_measured_s=0", "above 0"],
     "dataloader.num_workers=-1": ["dataloader.num_workers=-1", "from 0"],
@@ -62,6 +109,10 @@ VALUES = {
     "data.resolution=big": ["data.resolution=big", "256x256"],
     "data.prefix=../../outside": ["data.prefix=../../outside", "beginning of a key"],
     "data.prefix=/absolute": ["data.prefix=/absolute", "beginning of a key"],
+    "data.samples_per_shard=few": ["data.samples_per_shard=few", "100k"],
+    "data.shard_size=1M": ["data.shard_size=1M", "1MiB"],
+    "data.extensions=[txt]": ["extensions", "cls, json"],
+    "client.samples=shards": ["client.samples=shards", "objects, members"],
     "data.image_format=gif": ["image_format", "jpeg"],
     "network.first_byte_s=-1": ["first_byte_s", "-1"],
     "+network.latency=1": ["latency", "first_byte_s"],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from composition import points_of_scenario
 
+from bucketbench import worker
 from bucketbench.clients.protocol import Target
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ResultsError
@@ -17,9 +19,10 @@ from bucketbench.job.description import Component, Description
 from bucketbench.job.environment import measured_environment
 from bucketbench.results import RUN_RESULTS_FILE, read_job_results, write_json
 from bucketbench.results.job import JobResult, job_result
+from bucketbench.results.raw import read_raw
 from bucketbench.results.record import RunRecord
 from bucketbench.scenarios.dataset.job import DatasetJob, LoaderSettings, LocalCopy
-from bucketbench.secrecy import redacted, scrub_files, secret_keys, secret_values
+from bucketbench.secrecy import home_directories, redacted, scrub_files, secret_keys, secret_values, without_home
 from bucketbench.worker import reason_of
 
 
@@ -120,7 +123,10 @@ def rank(directory: Path, number: int, *, status: str = "ok", reason: str | None
         {"at_s": at_s, "cpu_s": cpu_s, "rss_bytes": 64 << 20, "processes": 1} for at_s, cpu_s in ((0.9, 1), (9, 3))
     ]
     (folder / "usage.jsonl").write_text("".join(f"{json.dumps(sample)}\n" for sample in usage))
-    outcome = {"status": status, "reason": reason, "verification": None, "server": None, "details": {}, "versions": {}}
+    outcome = {
+        "status": status, "reason": reason, "verification": None, "server": None, "details": {}, "versions": {},
+        "ranks": 2,
+    }  # fmt: skip
     (folder / "outcome.json").write_text(json.dumps(outcome))
 
 
@@ -141,6 +147,49 @@ def test_a_job_fails_with_any_of_its_ranks_which_is_named(tmp_path: Path, settin
     assert (result.status, result.reason) == ("failed", "rank 1: OSError: lost")
     (tmp_path / "ranks" / "1" / "outcome.json").unlink()
     assert results_of(tmp_path, settings).reason == "killed with token-12345678"
+
+
+LOST_PEER = "RuntimeError: [/w/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "told"),
+    [
+        (["CheckpointException: full", "CheckpointException: full"], "ranks 0 and 1: CheckpointException: full"),
+        ([LOST_PEER, "OSError: lost"], "rank 1: OSError: lost"),
+        ([LOST_PEER, LOST_PEER], f"ranks 0 and 1: {LOST_PEER}"),
+    ],
+)
+def test_what_ranks_have_met_is_told_once(tmp_path: Path, settings: JobSettings, reasons: list[str], told: str) -> None:
+    for number, reason in enumerate(reasons):
+        rank(tmp_path, number, status="failed", reason=reason)
+    assert results_of(tmp_path, settings).reason == told
+
+
+@pytest.mark.parametrize(("number", "waits"), [(0, False), (1, True)])
+def test_a_rank_that_failed_leaves_the_first_one_time_to_remove_what_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, waits: bool
+) -> None:
+    Description(measurement="a.measure", search_path=(), requires=(), job={}).write(tmp_path)
+    monkeypatch.setenv("RANK", str(number))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(worker, "outcome_of", lambda *_: {"status": "failed", "reason": "OSError: lost"})
+    written: list[bool] = []
+    outcome = tmp_path / "ranks" / str(number) / "outcome.json"
+    monkeypatch.setattr("time.sleep", lambda _: written.append(outcome.exists()))
+    assert worker.main([str(tmp_path)]) == 1
+    assert written == [True] * waits
+    assert outcome.exists()
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_figures_of_some_of_the_ranks_are_none(tmp_path: Path, gone: int) -> None:
+    for number in range(2):
+        rank(tmp_path, number)
+    assert {one.rank for one in read_raw(tmp_path, ended=True)[0]} == {0, 1}
+    shutil.rmtree(tmp_path / "ranks" / str(gone))
+    with pytest.raises(ResultsError, match=f"has no records of rank {gone}: .* put their folders back"):
+        read_raw(tmp_path, ended=True)
 
 
 def test_a_job_survives_its_file(tmp_path: Path) -> None:
@@ -191,6 +240,31 @@ def test_credentials_in_a_configuration_are_found(config: dict[str, object], fou
     assert secret_keys(config) == found
 
 
+def test_a_credential_under_an_innocent_key_is_found_by_its_value() -> None:
+    config = {"client": {"options": {"header": "Bearer 0123456789abcdef"}, "name": "testing!"}, "parts": [{"a": "x"}]}
+    assert secret_keys(config, secrets=("0123456789abcdef", "testing!")) == ["client.options.header"]
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("/home/me/data/x.tar is not there", "~/data/x.tar is not there"),
+        ("see /home/me.", "see ~."),
+        ("file:///home/me/x", "file://~/x"),
+        ("path=/home/me:/home/me/bin", "path=~:~/bin"),
+        ("/home/melanie/x and /home/me-too and /home/me.d/x", "/home/melanie/x and /home/me-too and /home/me.d/x"),
+        ("s3://bucket/home/me/x and /mnt/home/me", "s3://bucket/home/me/x and /mnt/home/me"),
+    ],
+)
+def test_paths_below_the_home_directory_begin_with_a_tilde(told: str, kept: str) -> None:
+    assert without_home({told: [told]}, ["/home/me"]) == {kept: [kept]}
+
+
+def test_a_home_that_is_the_root_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    assert home_directories() == ()
+
+
 def test_the_testbed_sees_nothing_of_the_users_account() -> None:
     user = {
         "AWS_PROFILE": "mine", "AWS_SESSION_TOKEN": "t", "AWS_ENDPOINT_URL_S3": "https://elsewhere", "HOME": "/home/me",
@@ -206,6 +280,13 @@ def test_the_testbed_sees_nothing_of_the_users_account() -> None:
 
 def test_a_reason_is_the_end_of_a_message_on_one_line() -> None:
     wrapped = "Caught OSError in DataLoader worker process 0.\nTraceback:\n  File x\n  File y\nOSError: lost"
-    assert reason_of(RuntimeError(wrapped)) == "RuntimeError: File x File y OSError: lost"
+    told = "RuntimeError: Caught OSError in DataLoader worker process 0. File x File y OSError: lost"
+    assert reason_of(RuntimeError(wrapped)) == told
+    debug = 'Generic S3 error: no such host\n\nDebug source:\nGeneric {\n    store: "S3",\n},\n)'
+    assert reason_of(OSError(debug)) == 'OSError: Generic S3 error: no such host Debug source: Generic { store: "S3",'
+    hint = "it is in 'eu-west-1'; set StoreConfig(region='eu-west-1') or StoreConfig(verify_checksums=False)"
+    assert reason_of(ValueError(hint)).endswith(
+        "set target.region='eu-west-1' or +client.options.verify_checksums=False"
+    )
     assert reason_of(KeyError()) == "KeyError"
     assert len(reason_of(ValueError("x" * 5000))) == 600

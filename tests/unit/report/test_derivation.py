@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,12 @@ def test_a_run_file_alone_has_no_records(tmp_path: Path) -> None:
     alone.write_text((run / "run_results.json").read_text())
     with pytest.raises(ResultsError, match="has no raw records"):
         derive_again(load_run(alone))
+
+
+def test_a_job_whose_directory_is_gone_is_not_passed_over(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [job("a", 0, 999.0), job("b", 0, 999.0)])
+    for number in ("0", "1"):
+        write_records(run / number)
+    shutil.rmtree(run / "1")
+    with pytest.raises(ResultsError, match="of 1 of its 2 jobs"):
+        derive_again(load_run(run))

@@ -78,11 +78,32 @@ def test_json_is_one_list_of_all_rows(mixed: list[str], capsys: pytest.CaptureFi
     assert quick["cpu_us_per_name_reason"] == "left out by the test"
 
 
+def test_what_several_runs_were_measured_with_stands_in_each_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = []
+    for number, word in enumerate(("before", None)):
+        versions = {"torchbucket": f"1.{number}", "pycurl": "7.45", "libcurl": "8.1"}
+        jobs = [job("a", repeat, 9.0, disambiguator=word, versions=versions) for repeat in range(2)]
+        runs.append(str(write_run(tmp_path / f"run{number}", jobs)))
+    rows = json.loads(printed(capsys, "--json", *runs))
+    told = [[row[name] for name in ("run", "disambiguator", "versions")] for row in rows]
+    assert told == [
+        ["dataset/run0", "before", {"libcurl": "8.1", "pycurl": "7.45", "torchbucket": "1.0"}],
+        ["dataset/run1", None, {"libcurl": "8.1", "pycurl": "7.45", "torchbucket": "1.1"}],
+    ]
+    assert all(row["commit"] and row["started_at"] for row in rows)
+    text = " ".join(printed(capsys, *runs).split())
+    assert "; disambiguator before; commit " in text
+    assert text.count("disambiguator") == 1
+    assert "### dataset/run0 (before)" in printed(capsys, "--markdown", *runs)
+
+
 def test_markdown_names_the_scenarios_where_there_are_several(
     mixed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert [line for line in printed(capsys, "--markdown", *mixed).splitlines() if line.startswith("#")] == [
-        "### dataset", "### listing",
+        f"### {scenario}/{Path(run).name}" for scenario, run in zip(("dataset", "listing"), mixed, strict=True)
     ]  # fmt: skip
     assert "#" not in printed(capsys, "--markdown", mixed[1])
 

@@ -44,6 +44,7 @@ def test_the_testbed_runs_on_what_its_extra_names_alone() -> None:
         "import importlib, json, pkgutil, sys, buckettestbed\n"
         "for found in pkgutil.walk_packages(buckettestbed.__path__, 'buckettestbed.'):\n"
         "    if not found.name.endswith('__main__'): importlib.import_module(found.name)\n"
+        "buckettestbed.presets.load_network('none')\n"  # imports what reads YAML
         "print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -22,9 +22,13 @@ def test_every_figure_of_two_epochs() -> None:
             "throughput_mibs": 512.0,
             "samples_per_s": 10.0,
             "latency_p50_s": 0.4,
-            "latency_p95_s": 0.5,
+            "latency_p95_s": None,
             "latency_p99_s": None,
             "latency_max_s": 0.5,
+            "next_p50_s": None,
+            "next_p95_s": None,
+            "next_p99_s": None,
+            "next_max_s": None,
             "time_to_first_batch_s": 0.45,
             "index_s": 0.5,
             "decode_s": 0.2,
@@ -108,7 +112,7 @@ def test_bytes_and_time_of_failed_fetches_are_no_speed() -> None:
     assert figures["errors"].value == 4
     assert figures["samples"].value == 5
     assert figures["throughput_mibs"].value == 1
-    assert figures["latency_p50_s"].value == figures["latency_max_s"].value == 1
+    assert figures["latency_max_s"].value == 1
 
 
 def test_a_job_whose_every_sample_failed_has_no_speed() -> None:
@@ -150,6 +154,14 @@ def test_an_epoch_lasts_until_the_slowest_rank_is_done() -> None:
     assert figures["wall_s"].value == 4
     assert figures["throughput_mibs"].value == 4
     assert figures["index_s"].value == pytest.approx(0.3)
+
+
+def test_the_first_batch_is_that_of_the_rank_that_waits_longest() -> None:
+    epochs = [operation(OperationKind.EPOCH, 1, 5, rank=rank) for rank in range(2)]
+    waits = [
+        operation(OperationKind.WAIT, 1, ended_s, rank=rank) for rank, ended_s in ((0, 1.5), (0, 2), (1, 3), (1, 4))
+    ]
+    assert FIGURES.of_job([*epochs, *waits], [])["time_to_first_batch_s"].value == 2
 
 
 def test_counters_are_read_from_the_last_sample_before_an_epoch_to_the_first_after_it() -> None:

@@ -56,8 +56,17 @@ def test_an_unknown_one_names_the_known(tmp_path: Path, said: list[str]) -> None
         made_interpreter("other", client="mine", say=said.append, root=root)
 
 
-def test_an_installation_without_its_repository_says_so(tmp_path: Path, said: list[str]) -> None:
-    with pytest.raises(PreflightError, match="from a clone"):
+def test_a_folder_of_the_users_makes_it_where_there_is_no_repository(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = repository(tmp_path, 'cd "$(dirname "$0")/.." && mkdir -p .venv-peer/bin && touch .venv-peer/bin/python')
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("bucketbench.job.interpreters._ROOT", tmp_path / "lib")
+    assert made_interpreter("peer", client="mine", say=said.append) == folder / ".venv-peer" / "bin" / "python"
+
+
+def test_elsewhere_it_says_how_to_get_one(tmp_path: Path, said: list[str]) -> None:
+    with pytest.raises(PreflightError, match="`bucketbench init` made"):
         made_interpreter("peer", client="mine", say=said.append, root=tmp_path)
 
 
@@ -73,5 +82,23 @@ def test_packages_are_looked_for_where_the_client_will_run(tmp_path: Path) -> No
     module.write_text("class Mine:\n    pass\n")
     component = Component(name="mine", target="shared.of_mine.client.Mine", requires=("shared.of_mine",))
     check_component("client", component, python_path=[str(tmp_path / "place")])
-    with pytest.raises(PreflightError, match=r"shared\.of_mine"):
+    with pytest.raises(PreflightError, match=r"shared\.of_mine, which is not installed here: install shared\.of_mine,"):
         check_component("client", component, python_path=[str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "requires", "extras"),
+    [
+        ("client", ("obstore",), "peers"),
+        ("client", ("google.cloud.storage", "lightning"), "lightning,peers"),
+        ("model", ("PIL", "transformers"), "bench,vit"),
+        ("sink", ("boto3",), "dynamodb"),
+        ("sink", ("google.cloud.bigquery",), "bigquery"),
+    ],
+)
+def test_a_package_that_an_extra_brings_is_told_with_that_extra(
+    tmp_path: Path, kind: str, requires: tuple[str, ...], extras: str
+) -> None:
+    component = Component(name="one", target="one.One", requires=requires)
+    with pytest.raises(PreflightError, match=rf"not installed here: pip install 'torchbucket\[{extras}\]'"):
+        check_component(kind, component, python_path=[str(tmp_path)])

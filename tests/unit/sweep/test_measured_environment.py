@@ -43,3 +43,16 @@ def test_the_testbed_gets_dummies_and_what_has_nothing_to_do_with_it() -> None:
 
 def test_a_real_service_is_reached_as_the_users_programs_reach_it() -> None:
     assert measured_environment(MINE, testbed=False) == MINE
+
+
+def test_a_rank_of_this_process_is_not_that_of_a_measured_one() -> None:
+    mine = {
+        "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "a",
+        "MASTER_PORT": "1",
+        "GROUP_RANK": "3", "GROUP_WORLD_SIZE": "4", "ROLE_RANK": "3", "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "PET_NNODES": "4",
+    }  # fmt: skip
+    for testbed in (False, True):
+        found = measured_environment({**mine, "GLOO_SOCKET_IFNAME": "eth1"}, testbed=testbed)
+        assert not mine.keys() & found.keys()
+        assert found["GLOO_SOCKET_IFNAME"] == "eth1"

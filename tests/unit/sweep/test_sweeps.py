@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
+from result_schemas import validate
 from stubbed_sweeps import (
     SAMPLES,
     Behaviour,
@@ -28,7 +26,6 @@ from stubbed_sweeps import (
 )
 
 from bucketbench.cli import main
-from bucketbench.results import schema
 
 CANARY = "canary-4f1d8c2b7a"
 
@@ -49,8 +46,10 @@ def cannot_start(directory: Path) -> None:
 
 def tells_secrets(directory: Path) -> None:
     secret = os.environ["SERVICE_TOKEN"]
-    (directory / "benchmark.log").write_text(f"authorised with {secret}\n")
-    leave_outcome(directory, reason=f"RuntimeError: refused: {secret}")
+    home = Path.home()
+    (directory / "benchmark.log").write_text(f"authorised with {secret} of {home}/.netrc\n")
+    leave_records(directory, error=f"OSError: {home / 'data'} has no {secret}")
+    leave_outcome(directory, reason=f"RuntimeError: refused: {secret} of {home}/.netrc")
 
 
 def dies_in_a_line(directory: Path) -> Any:
@@ -66,7 +65,7 @@ FAILURES: dict[str, tuple[Behaviour, str]] = {
     "s3fs-batch": (ended(-9), "ended by SIGKILL, as the kernel does when memory runs out"),
     "s3fs-split": (ended(-9, timed_out=True), "killed after 1 s, the job's time limit"),
     "raw-split": (cannot_start, "the job could not be run: OSError: no such interpreter"),
-    "obstore-split": (tells_secrets, "refused: [secret]"),
+    "obstore-split": (tells_secrets, "refused: [secret] of ~/.netrc"),
     "obstore-async": (dies_in_a_line, "exited with status 1"),
 }
 ALL = ["boto3", *FAILURES, "torchbucket-map"]
@@ -76,12 +75,17 @@ ALL = ["boto3", *FAILURES, "torchbucket-map"]
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.chdir(tmp_path_factory.mktemp("failing"))
+        home = tmp_path_factory.mktemp("home-of-someone")
+        monkeypatch.setenv("HOME", str(home))
         secrets = {"SERVICE_TOKEN": "token", "AWS_SECRET_ACCESS_KEY": "aws", "AWS_SESSION_TOKEN": "session"}
         for name, value in secrets.items():
             monkeypatch.setenv(name, f"{value}-{CANARY}")
         harness = StubbedHarness(monkeypatch, serves=False)
         harness.worker.behaviours.update({client: behave for client, (behave, _) in FAILURES.items()})
-        return harness.run("dataset", "repeat=0", f"client={','.join(ALL)}")
+        # What the key's name does not betray: a directory at home, and a short secret, which may be a word.
+        planted = [f"cache_dir={home}/cache", "disambiguator=hunter-2"]
+        monkeypatch.setenv("MY_PASSWORD", "hunter-2")
+        return harness.run("dataset", "repeat=0", f"client={','.join(ALL)}", *planted)
 
 
 def test_a_failed_job_has_its_reason_and_costs_no_other_anything(failing: Finished) -> None:
@@ -120,20 +124,29 @@ def test_no_secret_is_in_any_file(failing: Finished) -> None:
     assert [path for path in searched if CANARY.encode() in path.read_bytes()] == []
     assert CANARY not in failing.out + failing.err
     log = failing.directory / str(ALL.index("obstore-split")) / "benchmark.log"
-    assert log.read_text() == "authorised with [secret]\n"
+    assert log.read_text() == "authorised with [secret] of ~/.netrc\n"
+
+
+def test_no_home_and_no_planted_secret_is_in_any_result(failing: Finished) -> None:
+    assert failing.directory is not None
+    names = ("run_results.json", "job_results.json", "operations.jsonl", "usage.jsonl", "outcome.json", "benchmark.log")
+    searched = [path for path in failing.directory.rglob("*") if path.name in names]
+    assert {path.name for path in searched} == set(names)
+    for path in searched:
+        assert "home-of-someone" not in path.read_text()
+        assert "hunter-2" not in path.read_text()
+    job = failing.job("obstore-split")
+    assert (job["config"]["cache_dir"], job["disambiguator"]) == ("~/cache", "[secret]")
+    assert failing.results["command"][-2:] == ["cache_dir=~/cache", "disambiguator=[secret]"]
 
 
 def test_the_results_follow_their_schema(failing: Finished) -> None:
-    parts = {
-        f"{name}.schema.json": DRAFT202012.create_resource(schema(name)) for name in ("job_results", "run_results")
-    }
-    registry: Registry[Any] = Registry().with_resources(parts.items())
-    Draft202012Validator(schema("run_results"), registry=registry).validate(failing.results)
+    validate("run_results", failing.results)
     assert failing.directory is not None
     files = sorted(failing.directory.glob("*/job_results.json"))
     assert len(files) == len(ALL)
     for path in files:
-        Draft202012Validator(schema("job_results"), registry=registry).validate(json.loads(path.read_bytes()))
+        validate("job_results", json.loads(path.read_bytes()))
     assert (failing.directory / "multirun.yaml").is_file()
     found = {path.name for path in Path(failing.directory, "0").iterdir()}
     assert found >= {"job.json", "job_results.json", "benchmark.log", "operations.jsonl", "usage.jsonl", "outcome.json"}
@@ -152,8 +165,8 @@ def test_repeats_are_interleaved_and_the_results_so_far_are_always_there(harness
     done = harness.run("listing", "repeat=0,1", "client=boto3,obstore", "hydra.sweep.subdir=job-${hydra.job.num}")
     assert done.status == 0, done.err
     order = [(job["repeat"], job["client"], job["number"]) for job in done.jobs]
-    assert order == [(0, "boto3", 0), (0, "obstore", 1), (1, "boto3", 2), (1, "obstore", 3)]
-    assert so_far == [(0, None), (2, None)]
+    assert order == [(0, "boto3", 0), (0, "obstore", 1), (1, "obstore", 2), (1, "boto3", 3)], "in an order drawn"
+    assert so_far == [(0, None), (3, None)]
     assert done.results["ended_at"] is not None
     assert done.directory is not None
     assert (done.directory / "job-3" / "job_results.json").is_file()
@@ -167,8 +180,10 @@ def test_an_interrupted_sweep_keeps_what_was_done(harness: StubbedHarness) -> No
         raise KeyboardInterrupt
 
     harness.worker.behaviours["obstore"] = interrupt
-    done = harness.run("listing", "repeat=0", "client=boto3,obstore,torchbucket")
+    sink = ["sink=dynamodb", "sink.table=a-table"]
+    done = harness.run("listing", "repeat=0", "client=boto3,obstore,torchbucket", *sink)
     assert done.status == 130
+    assert f"send them by: bucketbench push {done.directory}" in done.err
     assert "Traceback" not in done.err
     assert "boto3 " in done.out, "the table of what was done"
     assert [(job["client"], job["status"], job["reason"]) for job in done.jobs] == [
@@ -259,6 +274,18 @@ def test_a_client_that_does_not_speak_the_protocol_is_refused_before_anything_st
     assert harness.runs("dataset") == harness.testbeds == harness.worker.started == []
 
 
+def test_a_sink_that_cannot_be_used_is_refused_before_anything_starts(harness: StubbedHarness) -> None:
+    swept = ["listing", "repeat=0", "client=boto3", "sink=dynamodb", "sink.table=a-table"]
+    for override, words in (
+        ("sink.create=true,false", "sink cannot be swept"),
+        ("sink.table=a+b", "sink.table=a+b cannot"),
+    ):
+        done = harness.run(*swept, override)
+        assert (done.status, done.err.count("\n")) == (2, 1)
+        assert words in done.err
+    assert harness.runs("listing") == harness.worker.started == []
+
+
 def test_hydras_own_options_work(harness: StubbedHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     status, out, _ = harness.bucketbench("run", "dataset", "--cfg", "job", "epochs=7")
     assert (status, "epochs: 7" in out) == (0, True)
@@ -287,8 +314,9 @@ def extension(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_scenario_and_a_sink_of_a_users_own(harness: StubbedHarness, extension: Path) -> None:
     own = ["rounds", "--config-dir", str(extension)]
-    done = harness.run(*own, "--multirun", "repeat=0,1", "times=2,4", "hydra/callbacks=[results,counting]")
+    done = harness.run(*own, "--multirun", "repeat=0,1", "times=2,4", "hydra/callbacks=[results,counting]", page=True)
     assert done.status == 0, done.err
+    assert "rounds/s" in (done.directory / "report.html").read_text()
     assert json.loads(Path("multirun", "rounds", "pushed.json").read_text()) == [0, 1, 2, 3]
     order = [(job["repeat"], job["parameters"]["times"], job["client"], job["status"]) for job in done.jobs]
     assert order == [(repeat, times, "waiting", "ok") for repeat in (0, 1) for times in (2, 4)]

@@ -60,3 +60,15 @@ def test_one_testbed_serves_whoever_asks_for_the_same(launched: list[dict[str, A
     assert [(options["tls"], options["opaque_etags"]) for options in launched] == [
         (tls, opaque) for tls in (False, True) for opaque in (False, True)
     ]
+
+
+def test_a_testbed_listens_where_the_target_says(launched: list[dict[str, Any]]) -> None:
+    swept = points_of_scenario(
+        "dcp_ddp", "client=torchbucket", "repeat=0", "target.listen=127.0.0.1,127.0.0.2", "prefix=listening"
+    )
+    assert swept[0].parameters == swept[1].parameters, "who can reach it does not say what is measured"
+    with Testbeds(keeps_objects=False) as testbeds:
+        endpoints = {testbeds.target(point).endpoint for point in swept}
+        told = testbeds.running()
+    assert [options["host"] for options in launched] == ["127.0.0.1", "127.0.0.2"]
+    assert len(endpoints) == len(told) == 2

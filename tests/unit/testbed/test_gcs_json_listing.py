@@ -88,6 +88,12 @@ def test_a_glob_selects_names_before_they_are_rolled_up() -> None:
     [
         ("a*", ["a", "ab"], ["a/b", "ba"]),
         ("a**", ["a", "a/b"], ["b"]),
+        ("a**c", ["ac", "a/c", "ab/c"], ["b/a/c"]),
+        ("**/name", ["name", "a/name", "a/b/name"], ["myname", "a/myname", "name/a"]),
+        ("a/**/c", ["a/c", "a/b/c", "a/b/b/c"], ["ac", "a/bc", "a"]),
+        ("{**/x,y}", ["x", "a/x", "y"], ["ax", "a/y"]),
+        ("a{**/x,y}", ["ab/x", "ay"], ["ax", "x"]),
+        ("**/**/x", ["x", "a/x"], ["ax"]),
         ("a?c", ["abc"], ["ac", "a/c"]),
         ("[a-c]x", ["ax", "cx"], ["dx", "-x"]),
         ("[!a-c]x", ["dx"], ["ax", "/x"]),

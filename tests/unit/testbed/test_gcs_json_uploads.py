@@ -261,3 +261,18 @@ def test_a_session_names_its_key_to_the_counters(driver: JsonDriver) -> None:
         ("upload_chunk", "data", "a/b"),
         ("cancel_session", "data", "a/b"),
     ]
+
+
+def test_every_hash_that_is_stated_must_be_right(driver: JsonDriver) -> None:
+    right, wrong = crc32c(b"abc"), WRONG_CRC32C
+    for of_header, of_metadata, status in [(right, wrong, 400), (wrong, right, 400), (right, right, 200)]:
+        headers = {"content-type": "multipart/related; boundary=x", "x-goog-hash": f"crc32c={of_header}"}
+        document = f'{{"name": "k", "crc32c": "{of_metadata}"}}'.encode()
+        body = b"--x\r\n\r\n%s\r\n--x\r\n\r\nabc\r\n--x--" % document
+        answer = driver.call("POST", UPLOADS, {"uploadType": "multipart"}, headers=headers, body=body)
+        assert answer.status == status, (of_header, of_metadata)
+        session = driver.start("s", {"crc32c": of_metadata}, x_goog_hash=f"crc32c={right}")
+        assert driver.send(session, b"abc", x_goog_hash=f"crc32c={of_header}").status == status
+    both = {"x-goog-hash": f"crc32c={right},crc32c={wrong}"}
+    assert driver.call("POST", UPLOADS, {"uploadType": "media", "name": "m"}, headers=both, body=b"abc").status == 400
+    assert driver.names() == ["k", "s"]

@@ -352,3 +352,11 @@ def test_operations_are_counted_by_the_names_of_s3(driver: XmlDriver) -> None:
         "delete_object": 1,
         "list_objects_v2": 1,
     }
+
+
+def test_every_hash_that_is_stated_must_be_right(driver: XmlDriver) -> None:
+    right, wrong = md5_of(b"abc"), md5_of(b"abd")
+    for of_header, of_hash in [(right, wrong), (wrong, right)]:
+        answer = driver.xml("PUT", "/data/key", body=b"abc", content_md5=of_header, x_goog_hash=f"md5={of_hash}")
+        assert answer.code == "BadDigest"
+    assert driver.xml("PUT", "/data/key", body=b"abc", content_md5=right, x_goog_hash=f"md5={right}").status == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import zlib
 from email.utils import formatdate
 from pathlib import Path
@@ -11,7 +12,7 @@ from urllib.parse import quote
 
 import google_crc32c
 import pytest
-from asgi_driver import Driver
+from asgi_driver import GCS_PORT, S3_PORT, Driver
 from awscrt import checksums
 from hypothesis import given
 from hypothesis import strategies as st
@@ -261,6 +262,16 @@ def test_aws_chunked_bodies(driver: Driver) -> None:
     assert driver.ask("HEAD", "/data/bad").status == 404
 
 
+def test_a_body_is_plain_where_only_its_encoding_says_aws_chunked(driver: Driver) -> None:
+    for encoding, kept in [("aws-chunked", None), ("gzip, aws-chunked", "gzip"), ("aws-chunked,br", "br")]:
+        assert driver.ask("PUT", "/data/key", headers={"content-encoding": encoding}, body=b"plain").status == 200
+        answer = driver.ask("GET", "/data/key")
+        assert (answer.body, answer.headers.get("content-encoding")) == (b"plain", kept)
+    anonymous = {"content-encoding": "aws-chunked", "x-amz-decoded-content-length": "5"}
+    assert driver.ask("PUT", "/data/key", headers=anonymous, body=chunked(b"bytes")).status == 200
+    assert driver.ask("GET", "/data/key").body == b"bytes"
+
+
 def test_bodies_that_are_not_what_was_declared(driver: Driver) -> None:
     assert driver.ask("PUT", "/data/a", headers={"transfer-encoding": "chunked"}, body=b"1").code == "NotImplemented"
     assert driver.ask("PUT", "/data/a", headers={"content-length": str(6 << 30)}, body=b"1").code == "EntityTooLarge"
@@ -451,3 +462,91 @@ def test_buckets_have_the_region_they_were_made_in(tmp_path: Path) -> None:
         assert again.ask("HEAD", f"/{name}").headers["x-amz-bucket-region"] == region
         assert again.ask("GET", f"/{name}", "location").xml.text == constraint
     assert again.ask("HEAD", "/old").headers["x-amz-bucket-region"] == "eu-west-1"
+
+
+def test_buckets_are_listed_by_prefix_and_region_and_in_pages(driver: Driver) -> None:
+    region = (
+        b"<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint></CreateBucketConfiguration>"
+    )
+    for name in ("data-1", "data-2", "other"):
+        driver.ask("PUT", f"/{name}", body=region if name == "other" else b"")
+
+    def names(query: str) -> list[str]:
+        return [found.text or "" for found in driver.ask("GET", "/", query).xml.findall("Buckets/Bucket/Name")]
+
+    assert names("") == ["data", "data-1", "data-2", "other"]
+    assert names("prefix=data-") == ["data-1", "data-2"]
+    assert names("bucket-region=eu-west-1") == ["other"]
+    assert names("bucket-region=us-east-1&prefix=o") == []
+    seen, token = [], ""
+    while True:
+        page = driver.ask("GET", "/", f"max-buckets=3{token}").xml
+        seen.append([found.text for found in page.findall("Buckets/Bucket/Name")])
+        following = page.findtext("ContinuationToken")
+        if following is None:
+            break
+        token = f"&continuation-token={quote(following)}"
+    assert seen == [["data", "data-1", "data-2"], ["other"]]
+    described = driver.ask("GET", "/", "prefix=other").xml
+    assert (described.findtext("Prefix"), described.findtext("Buckets/Bucket/BucketRegion")) == ("other", "eu-west-1")
+    for query in ("max-buckets=0", "max-buckets=x", "continuation-token=x", "continuation-token="):
+        assert driver.ask("GET", "/", query).code == "InvalidArgument"
+
+
+GOOD_NAMES = ["abc", "a-b", "a.b", "1.2.3", "a" * 63, "a.b-c.d", "goggle"]
+NO_NAMES = ["ab", "a" * 64, "A-b", "-ab", "ab-", ".ab", "ab.", "a..b", "a.-b", "a-.b", "192.168.5.123", "a b", "a.b.-"]
+
+
+def test_buckets_have_the_names_of_hosts(driver: Driver) -> None:
+    for port in (S3_PORT, GCS_PORT):
+        for name in NO_NAMES:
+            answer = driver.ask("PUT", f"/{quote(name)}", port=port)
+            assert (answer.status, answer.code) == (400, "InvalidBucketName"), name
+        for name in GOOD_NAMES:
+            assert driver.ask("PUT", f"/{name}", port=port).status == 200, name
+            driver.ask("DELETE", f"/{name}")
+
+
+def test_names_that_a_provider_keeps_for_itself(driver: Driver) -> None:
+    of_s3 = [
+        "a_b",
+        "xn--bucket",
+        "sthree-x",
+        "amzn-s3-demo-x",
+        "x-s3alias",
+        "x--ol-s3",
+        "x.mrap",
+        "x--x-s3",
+        "x--table-s3",
+    ]
+    of_gcs = ["goog-x", "my-google-bucket", "g00gle"]
+    for port, other, names in [(S3_PORT, GCS_PORT, of_s3), (GCS_PORT, S3_PORT, of_gcs)]:
+        for name in names:
+            assert driver.ask("PUT", f"/{name}", port=port).code == "InvalidBucketName", name
+            assert driver.ask("PUT", f"/{name}", port=other).status == 200, name
+    for name in of_gcs:
+        body = json.dumps({"name": name}).encode()
+        assert driver.ask("POST", "/storage/v1/b", body=body, port=GCS_PORT).status == 400
+
+
+def test_a_wrong_checksum_is_refused_beside_a_right_one(driver: Driver) -> None:
+    body = b"some bytes"
+    right = base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
+    headers = {
+        "x-amz-content-sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+        "x-amz-decoded-content-length": str(len(body)),
+        "x-amz-trailer": "x-amz-checksum-crc32",
+    }
+    sent = chunked(body, f"x-amz-checksum-crc32:{right}")
+    wrong = {**headers, "x-amz-checksum-crc32": "AAAAAA=="}
+    assert driver.ask("PUT", "/data/key", headers=wrong, body=sent).code == "BadDigest"
+    del headers["x-amz-trailer"]
+    assert driver.ask("PUT", "/data/key", headers=headers, body=sent).code == "MalformedTrailerError"
+    assert driver.ask("HEAD", "/data/key").status == 404
+
+
+def test_a_directive_that_is_none_copies_nothing(driver: Driver) -> None:
+    driver.put("from", b"1")
+    headers = {"x-amz-copy-source": "data/from", "x-amz-metadata-directive": "MERGE"}
+    assert driver.ask("PUT", "/data/to", headers=headers).code == "InvalidArgument"
+    assert driver.ask("HEAD", "/data/to").status == 404

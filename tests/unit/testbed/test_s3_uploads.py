@@ -7,7 +7,7 @@ import hashlib
 import zlib
 
 import pytest
-from asgi_driver import S3_PORT, Answer, Driver
+from asgi_driver import GCS_PORT, S3_PORT, Answer, Driver
 from awscrt import checksums as awscrt_checksums
 
 from buckettestbed.command import main
@@ -283,3 +283,76 @@ def test_the_least_size_of_a_part_can_be_lowered() -> None:
 def test_a_least_size_that_is_none_is_refused_at_the_start(size: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--minimum-part-bytes", size]) == 2
     assert "--minimum-part-bytes" in capsys.readouterr().err
+
+
+def test_a_completion_is_repeated_by_its_parts_however_it_is_spelled(driver: Driver) -> None:
+    upload = create(driver)
+    for number, body in ((1, BIG), (2, b"last")):
+        part(driver, upload, number, body)
+    first = complete(driver, upload, [(1, etag_of(BIG)), (2, etag_of(b"last"))])
+    spelled = "".join(
+        f"\n  <Part><ETag>&quot;{hashlib.md5(body).hexdigest()}&quot;</ETag><PartNumber>{number}</PartNumber></Part>"
+        for number, body in ((1, BIG), (2, b"last"))
+    )
+    namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
+    document = f'<CompleteMultipartUpload xmlns="{namespace}">{spelled}\n</CompleteMultipartUpload>'.encode()
+    again = driver.ask("POST", "/data/key", f"uploadId={upload}", body=document)
+    assert (again.status, again.body) == (200, first.body)
+    assert complete(driver, upload, [(1, etag_of(BIG))]).code == "NoSuchUpload"
+
+
+@pytest.mark.parametrize(("algorithm", "kind"), [("CRC32", "COMPOSITE"), ("CRC64NVME", "FULL_OBJECT")])
+def test_the_parts_of_an_object_keep_their_checksums(driver: Driver, algorithm: str, kind: str) -> None:
+    header, name = f"x-amz-checksum-{algorithm.lower()}", f"Checksum{algorithm}"
+    upload = create(driver, x_amz_checksum_algorithm=algorithm, x_amz_checksum_type=kind)
+    bodies = {2: BIG, 5: BIG + b"x", 7: b"last"}
+    sums = [crc_of(algorithm.lower(), body) for body in bodies.values()]
+    for number, body in bodies.items():
+        part(driver, upload, number, body)
+    stated = (algorithm, sums) if kind == "COMPOSITE" else ("", [])
+    listed = [(number, etag_of(body)) for number, body in bodies.items()]
+    assert complete(driver, upload, listed, checksums=stated).status == 200
+
+    for number, body in enumerate(bodies.values(), start=1):
+        got = driver.ask("GET", "/data/key", f"partNumber={number}", headers={"x-amz-checksum-mode": "ENABLED"})
+        assert (got.body, got.headers[header], got.headers["x-amz-checksum-type"]) == (body, sums[number - 1], kind)
+    assert header not in driver.ask("HEAD", "/data/key", "partNumber=1").headers
+
+    asked = {"x-amz-object-attributes": "ObjectParts"}
+    parts = driver.ask("GET", "/data/key", "attributes", headers=asked).xml.find("ObjectParts")
+    assert parts is not None
+    assert (parts.findtext("PartsCount"), parts.findtext("IsTruncated")) == ("3", "false")
+    assert [
+        (found.findtext("PartNumber"), found.findtext("Size"), found.findtext(name)) for found in parts.findall("Part")
+    ] == [(str(at), str(len(body)), sums[at - 1]) for at, body in enumerate(bodies.values(), start=1)]
+    page = {**asked, "x-amz-max-parts": "1", "x-amz-part-number-marker": "1"}
+    second = driver.ask("GET", "/data/key", "attributes", headers=page).xml.find("ObjectParts")
+    assert second is not None
+    assert [found.findtext("PartNumber") for found in second.findall("Part")] == ["2"]
+    assert (second.findtext("PartNumberMarker"), second.findtext("NextPartNumberMarker")) == ("1", "2")
+    assert (second.findtext("MaxParts"), second.findtext("IsTruncated")) == ("1", "true")
+    wrong = driver.ask("GET", "/data/key", "attributes", headers={**asked, "x-amz-max-parts": "x"})
+    assert wrong.code == "InvalidArgument"
+
+
+def test_an_upload_without_checksums_has_parts_without(driver: Driver) -> None:
+    upload = create(driver)
+    part(driver, upload, 1, b"only")
+    complete(driver, upload, [(1, etag_of(b"only"))])
+    asked = {"x-amz-object-attributes": "ObjectParts"}
+    parts = driver.ask("GET", "/data/key", "attributes", headers=asked).xml.find("ObjectParts")
+    assert parts is not None
+    assert [found.tag for found in parts] == ["PartsCount"]  # As S3 does it where no checksum was asked for.
+    got = driver.ask("GET", "/data/key", "partNumber=1", headers={"x-amz-checksum-mode": "ENABLED"})
+    assert (got.status, [name for name in got.headers if "checksum" in name]) == (206, [])
+
+
+def test_a_part_that_came_by_another_api_has_no_checksum_to_make_one_of(driver: Driver) -> None:
+    upload = create(driver, x_amz_checksum_algorithm="CRC32")
+    driver.ask("PUT", "/data/key", f"partNumber=1&uploadId={upload}", body=b"only", port=GCS_PORT)
+    stated = ("CRC32", [crc_of("crc32", b"only")])
+    refused = complete(driver, upload, [(1, etag_of(b"only"))], checksums=stated)
+    assert refused.code in ("InvalidPart", "InvalidRequest")
+    over_gcs = f"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag_of(b'only')}</ETag></Part>"
+    document = (over_gcs + "</CompleteMultipartUpload>").encode()
+    assert driver.ask("POST", "/data/key", f"uploadId={upload}", body=document, port=GCS_PORT).status == 200

@@ -38,7 +38,7 @@ def file_name(key: str) -> str:
         ("photos/holiday.jpg", ["'photos'", "no .buckettestbed", "give an empty directory"]),
         ("notes.txt", ["'notes.txt'"]),
         (".hidden", ["'.hidden'"]),
-        (".buckettestbed", ["is null", '"version": 4']),
+        (".buckettestbed", ["is null", '"version": 5']),
     ],
 )
 def test_a_directory_of_someone_else_is_refused_and_left_as_it_is(tmp_path: Path, path: str, words: list[str]) -> None:
@@ -56,7 +56,7 @@ def test_a_directory_of_another_format_is_refused(tmp_path: Path) -> None:
     DirectoryStorage(tmp_path).close()
     mark = tmp_path / ".buckettestbed"
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"version": 99}))
-    with pytest.raises(ForeignDirectoryError, match=r'"version": 99.*this testbed reads .*"version": 4'):
+    with pytest.raises(ForeignDirectoryError, match=r'"version": 99.*this testbed reads .*"version": 5'):
         DirectoryStorage(tmp_path)
 
 

@@ -219,6 +219,47 @@ def test_a_page_is_left_out(driver: Driver, names: list[str]) -> None:
     assert pages(driver, "list-type=2") == [[]]
 
 
+@pytest.mark.parametrize("start", ["", "&start-after=n0"])
+def test_a_page_comes_without_entries_and_loses_none(driver: Driver, names: list[str], start: str) -> None:
+    listed = names[1:] if start else names
+    for nth, wanted in [(1, [[], listed[:4], listed[4:]]), (2, [listed[:4], [], listed[4:]])]:
+        driver.set_faults({"kind": "empty_page", "nth": nth})
+        assert pages(driver, "list-type=2&max-keys=4" + start) == wanted
+    driver.set_faults({"kind": "empty_page", "nth": 1})
+    page = json.loads(driver.ask("GET", "/storage/v1/b/data/o", port=GCS_PORT).body)
+    assert page.keys() == {"kind", "nextPageToken"}
+    rest = driver.ask("GET", "/storage/v1/b/data/o", f"pageToken={page['nextPageToken']}", port=GCS_PORT)
+    assert [item["name"] for item in json.loads(rest.body)["items"]] == names
+
+
+def test_an_error_comes_after_a_200_and_nothing_is_done(driver: Driver) -> None:
+    upload = driver.ask("POST", "/data/u", "uploads").xml.findtext("UploadId")
+    etag = driver.ask("PUT", "/data/u", f"partNumber=1&uploadId={upload}", body=b"x").headers["etag"]
+    document = f"<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>"
+    completion = f"<CompleteMultipartUpload>{document}</CompleteMultipartUpload>".encode()
+    source = {"x-amz-copy-source": "data/k"}
+    asked = [
+        ("POST", "/data/u", f"uploadId={upload}", {}, completion),
+        ("PUT", "/data/copy", "", source, b""),
+        ("PUT", "/data/u", f"partNumber=2&uploadId={upload}", source, b""),
+    ]
+    driver.set_faults({"kind": "error_after_200"})
+    for method, path, query, headers, body in asked:
+        answer = driver.ask(method, path, query, headers=headers, body=body)
+        assert (answer.status, answer.xml.tag, answer.code) == (200, "Error", "InternalError")
+    driver.set_faults({"kind": "error_after_200", "code": "SlowDown", "message": "later"})
+    answer = driver.ask("PUT", "/data/copy", headers=source)
+    assert (answer.status, answer.code, answer.xml.findtext("Message")) == (200, "SlowDown", "later")
+    assert driver.ask("PUT", "/data/other", body=b"x").headers["etag"]
+    assert driver.ask("PUT", "/data/c", headers={"x-goog-copy-source": "data/k"}, port=GCS_PORT).code != "SlowDown"
+    assert list(driver.buckets.bucket("data").uploads[upload or ""].parts) == [1]
+    assert driver.ask("HEAD", "/data/copy").status == 404
+    driver.set_faults()
+    for method, path, query, headers, body in asked[::-1]:
+        answer = driver.ask(method, path, query, headers=headers, body=body)
+        assert (answer.status, answer.xml.tag != "Error") == (200, True)
+
+
 @pytest.mark.parametrize("path", ["/storage/v1/b/data/o", "/data"])
 def test_listings_of_gcs_are_struck_too(driver: Driver, names: list[str], path: str) -> None:
     driver.set_faults({"kind": "stale_listing", "seconds": 50, "dialect": "gcs"})

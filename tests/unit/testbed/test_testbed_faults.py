@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from buckettestbed.faults.plan import Fault, FaultPlan, FaultSet
 from buckettestbed.faults.rules import FaultError, FaultRule
-from buckettestbed.operations.names import LISTINGS, OPERATIONS, READS
+from buckettestbed.operations.names import LATE_ERRORS, LISTINGS, LISTINGS_BY_TOKEN, OPERATIONS, READS
 from buckettestbed.presets import load_faults
 
 PRESETS = sorted((Path(__file__).resolve().parents[3] / "conf" / "faults").glob("*.yaml"))
@@ -33,6 +33,9 @@ PRESETS = sorted((Path(__file__).resolve().parents[3] / "conf" / "faults").glob(
         ({"kind": "lost_response", "methods": ["GET"]}, ["methods has 'GET'", "lost_response cannot", "PUT"]),
         ({"kind": "skip_page", "operations": ["get_object"]}, ["skip_page cannot concern", "list_objects_v2"]),
         ({"kind": "reset", "dialect": "azure"}, ["dialect is 'azure'", "gcs"]),
+        ({"kind": "error_after_200", "dialect": "gcs"}, ["dialect is 'gcs'", "error_after_200 cannot", "s3"]),
+        ({"kind": "error_after_200", "status": 500}, ["status is 500", "would ignore", "code, message"]),
+        ({"kind": "empty_page", "operations": ["list_objects_v1"]}, ["empty_page cannot concern", "list_objects_v2"]),
         ({"kind": "reset", "key": ""}, ["key is ''", "pattern"]),
         ({"kind": "reset", "bucket": 3}, ["bucket is 3", "pattern"]),
         ({"kind": "reset", "nth": 0}, ["nth is 0", "1 or more"]),
@@ -170,6 +173,8 @@ def test_which_requests_a_rule_concerns(which: dict[str, Any], asked: dict[str, 
         ("stale_listing", {"seconds": 1}, LISTINGS),
         ("repeat_page", {}, LISTINGS),
         ("skip_page", {}, LISTINGS),
+        ("empty_page", {}, LISTINGS_BY_TOKEN),
+        ("error_after_200", {}, LATE_ERRORS),
         ("delay", {"seconds": 1}, OPERATIONS),
     ],
 )

@@ -129,3 +129,17 @@ def test_the_kernel_tells_how_busy_it_is() -> None:
     assert 0 < first[0] < first[1]
     assert first[0] <= second[0]
     assert first[1] <= second[1]
+
+
+def test_what_was_lost_counts_in_windows_where_the_model_was_not_kept_alone() -> None:
+    machine = Machine()
+    machine.first_bytes(0.0001)
+    kept = machine.health.snapshot()
+    assert (kept["asked_s"], kept["lost_s"]) == (pytest.approx(4.0, abs=0.1), 0.0)
+    machine.first_bytes(0.01)
+    machine.first_bytes(0.01)
+    found = machine.health.snapshot()
+    assert found["asked_s"] == pytest.approx(12.0, abs=0.1)
+    assert found["lost_s"] == pytest.approx(4.0, abs=0.1), "also where no warning was due yet"
+    machine.health.reset()
+    assert machine.health.snapshot()["lost_s"] == 0.0

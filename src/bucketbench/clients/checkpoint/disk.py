@@ -17,6 +17,8 @@ __all__ = ["Disk"]
 class Disk:
     """``torch.save`` into a file, written through to the disk; ``torch.load`` of one that memory does not hold."""
 
+    reads_through = "disk"
+
     def checkpoints(self, target: Target) -> _Files:
         """The checkpoints in the target's local directory.
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from bucketbench.clients.protocol import Target
 
-__all__ = ["BackgroundSave", "CheckpointClient", "Checkpoints", "SavesInBackground"]
+__all__ = ["BackgroundSave", "CheckpointClient", "Checkpoints", "FindsSaves", "LoadsInPlace", "SavesInBackground"]
 
 
 class Checkpoints(Protocol):
@@ -56,6 +56,28 @@ class SavesInBackground(Protocol):
 
     def save_async(self, state: Any, key: str) -> BackgroundSave:
         """Begin to save a state."""
+        ...
+
+
+@runtime_checkable
+class LoadsInPlace(Protocol):
+    """What checkpoints provide beside ``load`` where a state is loaded into memory that the program has already."""
+
+    def make_room(self) -> None:
+        """Have that memory ready, holding something else; it is called before each load, and not measured."""
+        ...
+
+
+@runtime_checkable
+class FindsSaves(Protocol):
+    """What checkpoints provide beside ``load`` where one may be loaded that another job has saved."""
+
+    def is_saved(self, key: str) -> bool:
+        """Whether a complete checkpoint is there; raises where that cannot be told."""
+        ...
+
+    def save_for_loads(self, state: Any, key: str) -> None:
+        """Save what is only to be loaded. It is not measured."""
         ...
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import torchbucket
 from bucketbench.clients.protocol import Target
-from bucketbench.clients.torchbucket import store_config
+from bucketbench.clients.torchbucket import checked_settings, store_config
+from torchbucket.checkpoint.archive import can_lay_out
 
 __all__ = ["Torchbucket", "TorchbucketAsync"]
 
@@ -21,7 +22,14 @@ class Torchbucket:
 
     def __init__(self, *, multipart: bool = True, **settings: Any) -> None:
         self._multipart = multipart
-        self._settings = settings
+        self._settings = checked_settings(settings)
+
+    @property
+    def fallback(self) -> str | None:
+        """Why a state is not sent from its own memory; None where it is."""
+        if can_lay_out():
+            return None
+        return "this torch cannot lay out a checkpoint without its data (torch.serialization.skip_data); it is copied"
 
     def checkpoints(self, target: Target) -> _Saved:
         """The checkpoints below the target's prefix."""

@@ -11,18 +11,25 @@ __all__ = ["Default", "DefaultAsync", "Disk"]
 
 
 class Default:
-    """Lightning's ``TorchCheckpointIO`` over s3fs or gcsfs, which are told of the target by fsspec's configuration."""
+    """Lightning's ``TorchCheckpointIO`` over s3fs or gcsfs, which are told of the target by fsspec's configuration.
+
+    Args:
+        cache_type: of the files that gcsfs opens for reading, such as ``readahead``; None for gcsfs's default.
+    """
+
+    def __init__(self, *, cache_type: str | None = None) -> None:
+        self._cache_type = cache_type
 
     def checkpoint_io(self, target: Target) -> Any:
         """None: the trainer's own default."""
         if target.scheme == "gs":
-            gcsfs.register_filesystem(target)
+            gcsfs.register_filesystem(target, cache_type=self._cache_type)
         else:
             s3fs.register_filesystem(target)
 
 
 class DefaultAsync(Default):
-    """Lightning's ``AsyncCheckpointIO`` around that."""
+    """Lightning's ``AsyncCheckpointIO`` around that. Arguments likewise."""
 
     saves_in_background = True
 
@@ -38,6 +45,7 @@ class Disk:
     """Lightning's ``TorchCheckpointIO`` to local files, usually to the page cache. A reference, not a contestant."""
 
     saves_local_files = True
+    reads_through = "disk"
 
     def checkpoint_io(self, target: Target) -> Any:
         """None: the trainer's own default."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bucketbench.clients.protocol import Target
-from bucketbench.clients.torchbucket import store_config
+from bucketbench.clients.torchbucket import checked_settings, store_config
 
 __all__ = ["Torchbucket", "TorchbucketAsync"]
 
@@ -20,7 +20,7 @@ class Torchbucket:
 
     def __init__(self, *, multipart: bool = True, **settings: Any) -> None:
         self._multipart = multipart
-        self._settings = settings
+        self._settings = checked_settings(settings)
 
     def checkpoint_io(self, target: Target) -> Any:
         """The plugin."""

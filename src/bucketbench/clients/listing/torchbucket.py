@@ -7,7 +7,7 @@ from typing import Any
 
 from bucketbench.clients.listing.protocol import LibraryNames
 from bucketbench.clients.protocol import Target
-from bucketbench.clients.torchbucket import store_config
+from bucketbench.clients.torchbucket import checked_settings, store_config
 from torchbucket.listing import Listing, list_objects
 from torchbucket.store import Store, open_store
 from torchbucket.uri import ObjectURI
@@ -23,7 +23,7 @@ class _Opened:
     """
 
     def __init__(self, **settings: Any) -> None:
-        self._settings = settings
+        self._settings = checked_settings(settings)
         self._store: Store | None = None
 
     def _open(self, target: Target) -> Store:

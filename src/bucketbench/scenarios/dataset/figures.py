@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.figures import GIB, MIB, Better, FigureKind, FigureSet, ServerCounts
-from bucketbench.statistics.percentiles import P99_MINIMUM_OPERATIONS, median, percentile
-from bucketbench.statistics.usage import SERVER_FIGURES, USAGE_FIGURES, server_figures, usage_figures
+from bucketbench.statistics.percentiles import median, percentile_figure
+from bucketbench.statistics.usage import (
+    SERVER_FIGURES,
+    USAGE_FIGURES,
+    server_figures,
+    traffic_of_windows,
+    usage_figures,
+)
 from bucketbench.statistics.utilisation import accelerator_utilisation_percent
 from bucketbench.statistics.windows import NO_WINDOW, Window, measured_windows
 
@@ -21,6 +28,10 @@ _FIGURES: Final = {
     "latency_p95_s": FigureKind("s", Better.LOWER),
     "latency_p99_s": FigureKind("s", Better.LOWER),
     "latency_max_s": FigureKind("s", Better.LOWER),
+    "next_p50_s": FigureKind("s", Better.LOWER),
+    "next_p95_s": FigureKind("s", Better.LOWER),
+    "next_p99_s": FigureKind("s", Better.LOWER),
+    "next_max_s": FigureKind("s", Better.LOWER),
     "time_to_first_batch_s": FigureKind("s", Better.LOWER),
     "index_s": FigureKind("s", Better.LOWER),
     "decode_s": FigureKind("s", Better.LOWER),
@@ -38,6 +49,8 @@ _FIGURES: Final = {
 }
 
 _NO_FETCH: Final = "no measured fetch was recorded"
+_OF_A_STREAM: Final = "a stream is taken from by next(), which is timed apart (next_p50_s): it may have been read ahead"
+_OF_A_MAP: Final = "a map data set is asked for each batch, which is timed apart (latency_p50_s): nothing is next in it"
 _NOTHING_ARRIVED: Final = "no sample arrived whole"
 
 
@@ -46,19 +59,23 @@ def _values(
 ) -> dict[str, float | str]:
     """Every figure or the reason for having none.
 
-    Bytes and samples are those of the measured FETCH records; EPOCH records give the wall time and nothing else, so
-    totals written into them are not counted twice. Errors are those of FETCH and DECODE records, for the same reason.
+    Bytes and samples are those of the measured FETCH and NEXT records; EPOCH records give the wall time and nothing
+    else, so totals written into them are not counted twice. Errors are those of these and of DECODE records, for the
+    same reason.
     """
     measured = [operation for operation in operations if operation.phase is Phase.MEASURE]
     windows = measured_windows(measured)
     fetches = [operation for operation in measured if operation.kind is OperationKind.FETCH]
-    samples = sum(operation.samples for operation in fetches)
-    content_bytes = sum(operation.content_bytes for operation in fetches)
+    taken = [operation for operation in measured if operation.kind is OperationKind.NEXT]
+    arrivals = [*fetches, *taken]
+    samples = sum(operation.samples for operation in arrivals)
+    content_bytes = sum(operation.content_bytes for operation in arrivals)
     used, served = usage_figures(operations, usage, windows), server_figures(server, windows)
     return {
-        **_volume(fetches, measured, samples, content_bytes),
+        **_volume(arrivals, measured, samples, content_bytes),
         **_speed(windows, samples, content_bytes),
-        **_latency(fetches),
+        **_durations("latency", fetches, absent=_OF_A_STREAM if taken else _NO_FETCH),
+        **_durations("next", taken, absent=_OF_A_MAP if fetches else _NO_FETCH),
         **_stages(operations, measured, windows),
         "accelerator_utilisation_percent": accelerator_utilisation_percent(measured, windows),
         **used,
@@ -97,21 +114,15 @@ def _speed(windows: Sequence[Window], samples: int, content_bytes: int) -> dict[
     return {"wall_s": wall_s, "throughput_mibs": content_bytes / MIB / wall_s, "samples_per_s": samples / wall_s}
 
 
-def _latency(fetches: Sequence[Operation]) -> dict[str, float | str]:
+def _durations(name: str, operations: Sequence[Operation], *, absent: str) -> dict[str, float | str]:
+    """How long operations of one kind took; ``absent`` says why where there are none."""
+    names = [f"{name}_{what}_s" for what in ("p50", "p95", "p99", "max")]
     # A batch with a failed sample is no example of how long a batch takes: a refusal is fast and a timeout slow.
-    durations_s = [operation.duration_s for operation in fetches if operation.samples > 0 and operation.errors == 0]
-    names = ("latency_p50_s", "latency_p95_s", "latency_p99_s", "latency_max_s")
+    durations_s = [one.duration_s for one in operations if one.samples > 0 and one.errors == 0]
     if not durations_s:
-        return dict.fromkeys(names, "no batch arrived whole" if fetches else _NO_FETCH)
-    count = len(durations_s)
-    return {
-        "latency_p50_s": median(durations_s),
-        "latency_p95_s": percentile(durations_s, 95),
-        "latency_p99_s": percentile(durations_s, 99)
-        if count >= P99_MINIMUM_OPERATIONS
-        else f"a 99th percentile needs {P99_MINIMUM_OPERATIONS} operations, {count} were measured",
-        "latency_max_s": max(durations_s),
-    }
+        return dict.fromkeys(names, "no batch arrived whole" if operations else absent)
+    found = [*(percentile_figure(durations_s, percent) for percent in (50, 95, 99)), max(durations_s)]
+    return dict(zip(names, found, strict=True))
 
 
 def _stages(
@@ -148,13 +159,18 @@ def _time_to_first_batch_s(waits: Sequence[Operation], windows: Sequence[Window]
     first_s = []
     for window in windows:
         whole = [wait for wait in waits if wait.epoch == window.epoch and wait.error is None]
-        arrived_s = [wait.ended_s for wait in whole if wait.ended_s >= window.started_s]
+        arrived_s: dict[int, float] = {}
+        for wait in whole:
+            if wait.ended_s >= window.started_s:
+                arrived_s[wait.rank] = min(wait.ended_s, arrived_s.get(wait.rank, wait.ended_s))
         if arrived_s:
-            first_s.append(min(arrived_s) - window.started_s)
+            first_s.append(max(arrived_s.values()) - window.started_s)
     if not first_s:
         return "no wait for a first batch was recorded" if windows else NO_WINDOW
     return median(first_s)
 
 
-FIGURES: Final = FigureSet(kinds=_FIGURES, values=_values)
+FIGURES: Final = FigureSet(
+    kinds=_FIGURES, values=_values, work=("epoch",), traffic=partial(traffic_of_windows, "epoch")
+)
 """What a job of the dataset scenario has figures of; the highest throughput wins."""

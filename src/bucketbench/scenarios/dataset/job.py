@@ -44,13 +44,18 @@ class DatasetJob(Job):
 
     Args:
         model: what is done with the samples.
-        samples_file: absolute path of the JSON lines that list every sample's key, size and XXH3-128.
+        samples_file: absolute path of the JSON lines that list every sample: see
+            `bucketbench.scenarios.dataset.expected_samples`.
         loader: the DataLoader's settings.
         epochs: number of measured passes over the data, None for as many as ``min_measured_s`` takes together.
         warmup_samples: length of the pass before them, which is not measured; 0 for none.
         seed: seed of the order of samples, and of a model's weights.
         device: ``auto``, ``cpu`` or ``cuda``.
-        local_copy: for clients that read local files.
+        local_copy: for clients that read local files; None where the samples were not made here.
+        max_samples: how many samples an epoch reads; None for all.
+        samples: what the client takes for a sample: ``objects``, or the ``members`` of tar shards that share a key.
+        decoded: whether it delivers samples that it decoded itself.
+        clear_kernel_cache: whether the kernel's cache of files is dropped before each epoch.
     """
 
     model: Component
@@ -60,7 +65,11 @@ class DatasetJob(Job):
     warmup_samples: int
     seed: int
     device: str
-    local_copy: LocalCopy
+    local_copy: LocalCopy | None
+    max_samples: int | None = None
+    samples: str = "objects"
+    decoded: bool = False
+    clear_kernel_cache: bool = False
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -75,6 +84,6 @@ class DatasetJob(Job):
             "model": component(fields["model"]),
             "target": Target(**fields["target"]),
             "loader": LoaderSettings(**fields["loader"]),
-            "local_copy": LocalCopy(**fields["local_copy"]),
+            "local_copy": None if fields["local_copy"] is None else LocalCopy(**fields["local_copy"]),
         }
         return cls(**{**fields, **nested})

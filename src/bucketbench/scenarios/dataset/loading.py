@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from bucketbench.models.protocol import Model
 from bucketbench.ranks import Ranks
-from bucketbench.scenarios.dataset.delivery import ContentCheck
 from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.dataset.metering import (
     Limit,
@@ -20,6 +19,7 @@ from bucketbench.scenarios.dataset.metering import (
     MeteredMapDataset,
     as_delivered,
 )
+from bucketbench.scenarios.dataset.sample_checks import SampleCheck
 
 __all__ = ["EpochOrder", "JobLoader", "start_fork_server", "start_method_of"]
 
@@ -115,7 +115,7 @@ class JobLoader:
         *,
         settings: LoaderSettings,
         start_method: str,
-        content: ContentCheck,
+        content: SampleCheck,
         model: Model,
         seed: int,
         ranks: Ranks,
@@ -131,6 +131,7 @@ class JobLoader:
         self.iterable = isinstance(inner, IterableDataset) or not hasattr(inner, "__getitem__")
         if self.iterable and not hasattr(inner, "__iter__"):
             raise TypeError(f"a client's dataset() returned a {type(inner).__name__}, expected a torch data set")
+        self._ranks = ranks
         self._order: EpochOrder | None = None
         self._limit: Limit = _LocalLimit()
         workers: dict[str, Any] = {"num_workers": settings.num_workers, "pin_memory": settings.pin_memory}
@@ -162,8 +163,8 @@ class JobLoader:
         self._loader: DataLoader[Any] = DataLoader(dataset, collate_fn=as_delivered, **order, **workers)
 
     def batches(self, *, epoch: int, limit: int | None = None) -> Iterator[MeteredBatch]:
-        """The batches of one pass; ``limit`` ends it after about so many samples, shared out between the workers."""
-        self._limit.value = _NO_LIMIT if limit is None else limit
+        """The batches of one pass; ``limit`` ends it after about so many samples, shared by ranks and workers."""
+        self._limit.value = _NO_LIMIT if limit is None else -(-limit // self._ranks.world_size)
         if self._order is not None:
             self._order.begin(epoch=epoch, limit=limit)
         return iter(self._loader)

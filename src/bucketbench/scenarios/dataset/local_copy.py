@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.clients.protocol import Target
+from bucketbench.errors import UsageError
 from bucketbench.scenarios.dataset.job import DatasetJob
 
 __all__ = ["with_local_copy"]
@@ -21,6 +22,11 @@ def with_local_copy(job: DatasetJob, client: Any) -> Target:
     if not getattr(client, "needs_local_copy", False):
         return job.target
     copy = job.local_copy
+    if copy is None:
+        raise UsageError(
+            f"{job.client.name} reads local files, and {job.target.uri} was not made here: leave it out, or take "
+            "a data set that is made"
+        )
     # Imported here: no other client's job should pay for the image libraries.
     from bucketbench.datagen import DatasetSpec, ensure_dataset
 

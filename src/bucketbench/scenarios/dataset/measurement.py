@@ -30,18 +30,23 @@ from bucketbench.components import build
 from bucketbench.models.protocol import Model
 from bucketbench.ranks import Ranks
 from bucketbench.records import Operation, OperationKind, Phase
-from bucketbench.scenarios.dataset.delivery import ContentCheck, DeliveryLedger
+from bucketbench.scenarios.client_statement import told_by
+from bucketbench.scenarios.dataset.delivery import DeliveryLedger
 from bucketbench.scenarios.dataset.job import DatasetJob
 from bucketbench.scenarios.dataset.loading import JobLoader, start_fork_server, start_method_of
 from bucketbench.scenarios.dataset.local_copy import with_local_copy
 from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch, Timing
+from bucketbench.scenarios.dataset.sample_checks import read_sample_check
 from bucketbench.scenarios.dataset.schema import MAX_EPOCHS
+from bucketbench.scenarios.kernel_cache import clear_kernel_cache
 from bucketbench.scenarios.recording import Measurement, Recorder
 from bucketbench.scenarios.server import ServerDifference
+from bucketbench.statistics.warm_up import MOST_PASSES, is_warm
 
 __all__ = ["measure"]
 
 _WARMUP_EPOCH = -1
+_LEAST_PASS_S = 1e-9  # a pass without time has no rate
 
 
 def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Measurement:
@@ -60,7 +65,7 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
         Exception: whatever the client or the model raises outside a fetch or a decoding.
     """
     job = DatasetJob.from_json(fields)
-    content = ContentCheck.from_file(Path(job.samples_file))
+    content = read_sample_check(Path(job.samples_file), samples=job.samples, decoded=job.decoded)
     # Two of them: the workers' own is never prepared, so that it can be sent to them at any time.
     model, workers_model = build(job.model), build(job.model)
     client_started_s = time.monotonic()
@@ -86,7 +91,7 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
     indexed_s = time.monotonic()
     automatic = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(automatic if job.device == "auto" else job.device)
-    ledger = DeliveryLedger(len(content), ranks=ranks)
+    ledger = DeliveryLedger(len(content), at_most=job.max_samples, ranks=ranks)
     passes = _Passes(job=job, loader=loader, model=model, device=device, recorder=recorder, ledger=ledger, ranks=ranks)
     # The client's construction and its data set count together; making a local copy between the two does not.
     passes.record(OperationKind.INDEX, index_started_s - built_s, indexed_s)
@@ -100,6 +105,9 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
             "start_method": start_method,
             "style": "iterable" if loader.iterable else "map",
             "device": device.type,
+            **told_by(client),
+            **({} if job.local_copy is not None else {"data": content.described}),
+            **({"sample": content.statement} if job.decoded or job.samples != "objects" else {}),
         },
     )
 
@@ -159,24 +167,41 @@ class _Passes:
         self._recorder.add([operation])
 
     def warm_up(self) -> None:
-        """Start the workers, prepare the model and read some samples; nothing of it is measured."""
+        """Start the workers, prepare the model and read some samples, until further passes are no faster.
+
+        Nothing of it is measured. Only what the workers keep from pass to pass becomes warm: without persistent workers
+        one pass is enough.
+        """
         if self._job.warmup_samples == 0:
             self._model.prepare(self._device)
             return
-        batches = self._loader.batches(epoch=_WARMUP_EPOCH, limit=self._job.warmup_samples)
-        # The workers were started by the line above, before the model may have taken up threads or a GPU.
-        self._model.prepare(self._device)
-        for batch in self._loop(batches, stage="warm-up", total=self._job.warmup_samples):
-            del batch
+        rates: list[float] = []
+        persistent = self._job.loader.persistent_workers or self._job.loader.num_workers == 0
+        while len(rates) < (MOST_PASSES if persistent else 1) and not is_warm(rates):
+            started_s, samples = time.monotonic(), 0
+            batches = self._loader.batches(epoch=_WARMUP_EPOCH, limit=self._job.warmup_samples)
+            if not rates:
+                # The workers were started by the line above, before the model may have taken up threads or a GPU.
+                self._model.prepare(self._device)
+            for batch in self._loop(batches, stage="warm-up", total=self._job.warmup_samples):
+                samples += len(batch.positions)
+            ended_s = time.monotonic()
+            self.record(OperationKind.EPOCH, started_s, ended_s, samples=samples)
+            # All ranks have to end after the same pass.
+            rates.append(self._job.warmup_samples / max(self._ranks.greatest(ended_s - started_s), _LEAST_PASS_S))
         self._recorder.flush()
 
     def measure_all(self) -> None:
-        """Measure as many epochs as were asked for, or as it takes to measure for ``min_measured_s``."""
+        """Measure as many epochs as were asked for, or as it takes to measure for ``min_measured_s``; then none after
+        one in which anything was wrong.
+        """
         epochs = self._job.epochs
         measured_s = 0.0
         for epoch in range(MAX_EPOCHS if epochs is None else epochs):
             measured_s += self._ranks.greatest(self._measure(epoch))
-            if epochs is None and measured_s >= self._job.min_measured_s:
+            # What fails at once would take epochs without end to fill the time.
+            failed = self._ranks.greatest(float(self.ledger.found_wrong)) > 0
+            if epochs is None and (failed or measured_s >= self._job.min_measured_s):
                 return
 
     def _measure(self, epoch: int) -> float:
@@ -185,11 +210,13 @@ class _Passes:
         self._epoch = epoch
         stage = f"epoch {epoch + 1}" + ("" if self._job.epochs is None else f" of {self._job.epochs}")
         samples = 0
+        if self._job.clear_kernel_cache:
+            clear_kernel_cache()
         self._ranks.wait_for_all()
         # Right outside the epoch on both sides: the sampling itself is no part of it.
         self._recorder.mark_edge()
         started_s = time.monotonic()
-        batches = self._loader.batches(epoch=epoch)
+        batches = self._loader.batches(epoch=epoch, limit=self._job.max_samples)
         for batch in self._loop(batches, stage=stage, total=len(self.ledger), began_s=started_s):
             samples += len(batch.positions)
             self.ledger.add(
@@ -197,6 +224,7 @@ class _Passes:
                 mismatched=batch.mismatched,
                 errors=batch.errors,
                 undecodable=batch.undecodable,
+                no_samples=batch.no_samples,
                 notes=batch.notes,
             )
         ended_s = time.monotonic()

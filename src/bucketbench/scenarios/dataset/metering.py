@@ -8,6 +8,7 @@ their own; they take some hundred bytes a batch.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from bucketbench.models.protocol import Model
 from bucketbench.records import OperationKind
-from bucketbench.scenarios.dataset.delivery import ContentCheck, size_bytes_of
+from bucketbench.scenarios.dataset.sample_checks import SampleCheck
 
 __all__ = [
     "MAIN_PROCESS",
@@ -62,6 +63,7 @@ class MeteredBatch:
     mismatched: int = 0
     errors: int = 0
     undecodable: int = 0
+    no_samples: int = 0
     notes: list[str] = field(default_factory=list)
 
     def pin_memory(self) -> MeteredBatch:
@@ -81,9 +83,11 @@ def as_delivered(batch: Any) -> Any:
 class _Metering:
     """What both styles of data set share: checking, decoding and packing a batch that was fetched."""
 
-    def __init__(self, *, content: ContentCheck, model: Model) -> None:
+    def __init__(self, kind: OperationKind, *, content: SampleCheck, model: Model) -> None:
+        self._kind = kind
         self._content = content
         self._model = model
+        self._has_told = False
 
     def pack(
         self, samples: Sequence[Any], *, started_s: float, ended_s: float, failures: Sequence[BaseException], lost: int
@@ -91,27 +95,32 @@ class _Metering:
         """Check, decode and collate one fetched batch.
 
         Args:
-            samples: the pairs of key and content that arrived.
+            samples: what arrived, as the client delivers its samples.
             started_s: when the fetch began.
             ended_s: when it ended.
             failures: what the client raised.
             lost: number of samples that these failures cost.
         """
         batch = MeteredBatch(errors=lost, notes=[_described(failure) for failure in failures])
+        if failures and not self._has_told:
+            self._has_told = True
+            traceback.print_exception(failures[0])  # into benchmark.log, once a worker
         whole: list[Any] = []
         content_bytes = 0
         for sample in samples:
-            key, data = _pair(sample)
-            position = self._content.position(key, data)
-            if isinstance(position, str):
-                batch.mismatched += 1
-                batch.notes.append(position)
+            found = self._content.received(sample)
+            if found is None:
+                batch.no_samples += 1
                 continue
-            batch.positions.append(position)
-            content_bytes += size_bytes_of(data)
-            whole.append(data)
+            if isinstance(found, str):
+                batch.mismatched += 1
+                batch.notes.append(found)
+                continue
+            batch.positions.append(found.position)
+            content_bytes += found.size_bytes
+            whole.append(found.content)
         fetch = Timing(
-            kind=OperationKind.FETCH,
+            kind=self._kind,
             worker=_worker(),
             started_s=started_s,
             ended_s=ended_s,
@@ -156,10 +165,10 @@ class MeteredMapDataset(Dataset[MeteredBatch]):
     batch at once (``__getitems__``) and raises, nothing of the batch is known to have arrived: all of it is lost.
     """
 
-    def __init__(self, inner: Any, *, content: ContentCheck, model: Model) -> None:
+    def __init__(self, inner: Any, *, content: SampleCheck, model: Model) -> None:
         """Meter ``inner``, whose samples ``model`` decodes."""
         self._inner = inner
-        self._metering = _Metering(content=content, model=model)
+        self._metering = _Metering(OperationKind.FETCH, content=content, model=model)
 
     def __len__(self) -> int:
         return len(self._inner)
@@ -196,10 +205,10 @@ class MeteredIterableDataset(IterableDataset[MeteredBatch]):
     that never came are found missing at the end of the epoch.
     """
 
-    def __init__(self, inner: Any, *, content: ContentCheck, model: Model, batch_size: int, limit: Limit) -> None:
+    def __init__(self, inner: Any, *, content: SampleCheck, model: Model, batch_size: int, limit: Limit) -> None:
         """Meter ``inner`` in batches of ``batch_size``; ``limit`` is read when an iteration starts."""
         self._inner = inner
-        self._metering = _Metering(content=content, model=model)
+        self._metering = _Metering(OperationKind.NEXT, content=content, model=model)
         self._batch_size = batch_size
         self._limit = limit
 
@@ -244,12 +253,6 @@ class MeteredIterableDataset(IterableDataset[MeteredBatch]):
         info = get_worker_info()
         workers = 1 if info is None else info.num_workers
         return -(-limit // workers)
-
-
-def _pair(sample: Any) -> tuple[Any, Any]:
-    if isinstance(sample, tuple | list) and len(sample) == 2:
-        return sample[0], sample[1]
-    return f"(a {type(sample).__name__} instead of a pair of key and content)", b""
 
 
 def _worker() -> int:

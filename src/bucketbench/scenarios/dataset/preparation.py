@@ -15,7 +15,11 @@ import xxhash
 
 from bucketbench.clients.protocol import Target
 from bucketbench.datagen import DatasetSpec, Manifest, ProgressReport, ensure_dataset, progress_on, read_manifest
+from bucketbench.datagen.existing import existing_samples
+from bucketbench.datagen.existing_shards import existing_shards
 from bucketbench.errors import PreflightError, UsageError
+from bucketbench.progress import say
+from bucketbench.scenarios.dataset.expected_samples import expected_samples, samples_in_shards
 from bucketbench.scenarios.dataset.job import DatasetJob, LocalCopy
 from bucketbench.scenarios.dataset.settings import DatasetSettings
 from bucketbench.scenarios.dataset.warming import WARMED_MEMORY_SHARE, warm
@@ -24,7 +28,10 @@ from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["DatasetPreparation"]
 
-_DESCRIBED: Final = ("num_samples", "sample_size_bytes", "size_distribution", "image_format", "resolution", "seed")
+_DESCRIBED: Final = (
+    "num_samples", "sample_size_bytes", "size_distribution", "image_format", "resolution", "shard_size_bytes",
+    "samples_per_shard", "extensions", "seed",
+)  # fmt: skip
 """What of a data set's description is in the results' parameters."""
 
 
@@ -42,13 +49,23 @@ class DatasetPreparation:
 
     def prepare(self, settings: DatasetSettings) -> None:
         """Make or find the job's data set, and write the list of its samples."""
-        listed = self._listed(settings)
-        if listed.is_file():
-            self._places.testbed(settings)
+        listed, made = self._listed(settings), self._made(settings)
+        if made.is_file():
             return
         cache = settings.cache_directory
         cache.mkdir(parents=True, exist_ok=True)
         target = self._places.maker_target(settings)
+        if settings.reads_existing:
+            if listed.is_file():  # of a run that is resumed: its jobs read the same
+                return
+            options = write_options(settings, target)
+            if settings.reads_members:
+                found = list(samples_in_shards(existing_shards(target.uri, say=say, **options)))
+            else:
+                samples = existing_samples(target.uri, most=settings.max_samples, say=say, **options)
+                found = [sample.to_json() for sample in samples]
+            _write_whole(listed, "".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in found))
+            return
         manifest = _manifest(settings, target, write_options(settings, target))
         total_bytes = sum(entry.size_bytes for entry in manifest.entries)
         if settings.uses_testbed and total_bytes <= WARMED_MEMORY_SHARE * psutil.virtual_memory().total:
@@ -58,8 +75,9 @@ class DatasetPreparation:
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
         _write_whole(listed.with_suffix(".spec.json"), json.dumps(manifest.spec.to_json()))
-        lines = (f"{json.dumps(entry.to_json(), ensure_ascii=False)}\n" for entry in manifest.entries)
-        _write_whole(listed, "".join(lines))
+        expected = expected_samples(manifest, members=settings.reads_members, pictures=settings.decoded)
+        _write_whole(listed, "".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in expected))
+        made.touch()
 
     def job(self, settings: DatasetSettings) -> DatasetJob:
         """The job, by the list of its samples."""
@@ -78,17 +96,40 @@ class DatasetPreparation:
             seed=config["seed"],
             device=config["device"],
             admin_url=None if testbed is None else testbed.admin,
-            local_copy=LocalCopy(
+            local_copy=None
+            if settings.reads_existing
+            else LocalCopy(
                 directory=str(settings.cache_directory / "local" / settings.prefix.strip("/")),
                 spec=json.loads(listed.with_suffix(".spec.json").read_text(encoding="utf-8")),
             ),
+            max_samples=settings.max_samples,
+            samples=settings.config["client"]["samples"],
+            decoded=settings.decoded,
+            clear_kernel_cache=config["clear_kernel_cache"],
         )
 
+    def _made(self, settings: DatasetSettings) -> Path:
+        """The file that tells that the data set is where the job reads it.
+
+        In a service that is the list. A testbed has what it was given, and a run that is resumed has another one.
+        """
+        listed, testbed = self._listed(settings), self._places.testbed(settings)
+        if testbed is None:
+            return listed
+        digest = xxhash.xxh3_64_hexdigest(json.dumps((testbed.s3_endpoint, testbed.pid)).encode())
+        return listed.with_name(f"{listed.stem}.in-{digest}")
+
     def _listed(self, settings: DatasetSettings) -> Path:
-        """The file that lists the samples of the job's data set, one for each place where a data set is kept."""
+        """The file that lists the samples of the job's data set, as the client delivers them.
+
+        There is one for each place where a data set is kept.
+        """
         target = settings.config["target"]
         keys = ("name", "endpoint", "bucket", "tls", "opaque_etags")
-        place = (*(target[key] for key in keys), str(settings.cache_directory))
+        place = (
+            *(target[key] for key in keys),
+            *(str(settings.cache_directory), settings.max_samples, settings.reads_members, settings.decoded),
+        )
         digest = xxhash.xxh3_64_hexdigest(json.dumps(place).encode())
         return self._directory / "samples" / f"{settings.prefix.strip('/').replace('/', '+')}.{digest}.jsonl"
 
@@ -128,8 +169,6 @@ def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, A
 
 def _check_described(uri: str, *, actual: DatasetSpec, configured: DatasetSpec) -> None:
     """Raise where results would say of a data set that was found what is not true of it."""
-    if actual.shard_size_bytes is not None:
-        raise PreflightError(f"{uri} consists of tar shards; the dataset scenario reads one sample an object")
     different = [
         f"data.{name.removesuffix('_bytes')}={_override_value(value)}"
         for name, value in actual.to_json().items()
@@ -145,4 +184,6 @@ def _check_described(uri: str, *, actual: DatasetSpec, configured: DatasetSpec) 
 def _override_value(value: Any) -> str:
     if value is None:
         return "null"
-    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):  # a resolution, or extensions
+        return f"[{','.join(value)}]" if all(isinstance(item, str) for item in value) else "x".join(map(str, value))
+    return str(value)

@@ -18,4 +18,11 @@ SCENARIO: Final = Scenario(
     measurement="bucketbench.scenarios.dataset.measurement.measure",
     figures=FIGURES,
     table=TABLE,
+    tunable=(
+        "dataloader.num_workers",
+        "dataloader.prefetch_factor",
+        "dataloader.start_method",
+        "dataloader.persistent_workers",
+        "dataloader.pin_memory",
+    ),
 )

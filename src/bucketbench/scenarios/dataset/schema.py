@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Optional
 
-from bucketbench.configuration.schema import MISSING, ScenarioConfig
+from bucketbench.configuration.schema import MISSING, WORKLOAD_RULES, ClientConfig, ScenarioConfig, WorkloadConfig
 from bucketbench.configuration.values import (
     DOTTED_PATH,
     PLAIN_NAME,
@@ -14,7 +14,6 @@ from bucketbench.configuration.values import (
     one_of,
     optional,
     parsed,
-    positive,
     prefix,
     whole,
 )
@@ -26,12 +25,13 @@ __all__ = [
     "START_METHODS",
     "DataConfig",
     "DataloaderConfig",
+    "DatasetClientConfig",
     "DatasetConfig",
     "ModelConfig",
-    "WorkloadConfig",
 ]
 
 START_METHODS: Final = ("auto", "fork", "forkserver", "spawn")
+SAMPLES: Final = ("objects", "members")
 DEVICES: Final = ("auto", "cpu", "cuda")
 MAX_EPOCHS: Final = 10_000
 
@@ -51,19 +51,15 @@ class DataConfig:
     size_spread: float = 0.5
     image_format: str = "jpeg"
     resolution: Optional[str] = None
+    shard_size: Any = None
+    samples_per_shard: Any = None
+    extensions: list[str] = field(default_factory=lambda: ["cls"])
+    num_classes: Any = 1000
     seed: int = 0
     prefix: Optional[str] = None
     generate: bool = True
-
-
-@dataclass(kw_only=True)
-class WorkloadConfig:
-    """A published training workload that data, DataLoader and model were set after; see ``conf/workload/*.yaml``."""
-
-    name: str = "none"
-    scale: float = 1.0
-    accelerator: Optional[str] = None
-    utilisation_percent: Optional[float] = None
+    existing: bool = False
+    max_samples: Any = None
 
 
 @dataclass(kw_only=True)
@@ -73,8 +69,17 @@ class ModelConfig:
     name: str = MISSING
     _target_: str = MISSING
     requires: list[str] = field(default_factory=list)
+    decodes: bool = False
     path: Optional[str] = None
     options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class DatasetClientConfig(ClientConfig):
+    """A client of the dataset scenario: what it takes for a sample, beside what every client says."""
+
+    samples: str = "objects"
+    decoded: bool = False
 
 
 @dataclass(kw_only=True)
@@ -96,11 +101,13 @@ class DatasetConfig(ScenarioConfig):
 
     scenario: str = "dataset"
     workload: WorkloadConfig = field(default_factory=WorkloadConfig)
+    client: DatasetClientConfig = field(default_factory=DatasetClientConfig)
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     dataloader: DataloaderConfig = field(default_factory=DataloaderConfig)
     epochs: Any = "auto"
     warmup_samples: int = 32
+    clear_kernel_cache: bool = False
     seed: int = 0
     device: str = "auto"
 
@@ -113,13 +120,16 @@ RULES: Final[Mapping[str, Rule]] = {
     "warmup_samples": whole(0, 10**9),
     "seed": whole(0, 2**32 - 1),
     "device": one_of(DEVICES),
-    "workload.name": PLAIN_NAME,
-    "workload.scale": positive(1e6),
-    "workload.utilisation_percent": optional(positive(100), "null or a number above 0, at most 100"),
+    **WORKLOAD_RULES,
     "data.name": PLAIN_NAME,
-    "data.num_samples": parsed(parse_count, "a whole number such as 2000 or 100k"),
-    "data.sample_size": parsed(parse_size, "a size such as 100KiB or 1MiB"),
+    "data.num_samples": optional(parsed(parse_count, ""), "a whole number such as 2000 or 100k"),
+    "data.sample_size": optional(parsed(parse_size, ""), "a size such as 100KiB or 1MiB"),
+    "data.max_samples": optional(parsed(parse_count, ""), "null or a whole number such as 2000 or 100k"),
     "data.prefix": prefix,
+    "data.shard_size": optional(parsed(parse_size, ""), "null or a size such as 64MiB"),
+    "data.samples_per_shard": optional(parsed(parse_count, ""), "null or a whole number such as 500 or 1k"),
+    "data.num_classes": parsed(parse_count, ""),
+    "client.samples": one_of(SAMPLES),
     "data.resolution": optional(parsed(parse_resolution, ""), "null or WIDTHxHEIGHT in pixels, such as 256x256"),
     "model.name": PLAIN_NAME,
     "model._target_": DOTTED_PATH,

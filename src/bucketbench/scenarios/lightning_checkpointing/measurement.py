@@ -34,10 +34,10 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
         ConfigurationError: the client cannot be built, or cannot do without parts where the job asks for that.
         Exception: whatever the client raises.
     """
-    del ranks
     return measure_client(
         fields,
         recorder,
+        ranks,
         open_checkpoints=trainer_checkpoints,
         details={"torch": torch.__version__, "lightning": lightning.__version__},
     )

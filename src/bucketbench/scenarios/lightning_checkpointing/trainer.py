@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import Trainer
 from lightning.pytorch.plugins.io import CheckpointIO
+
+from bucketbench.checkpointing.state_holder import StateHolder, be_quiet
 
 __all__ = ["TrainerCheckpoints", "TrainerCheckpointsInBackground"]
 
@@ -28,7 +28,7 @@ class TrainerCheckpoints:
     """
 
     def __init__(self, checkpoint_io: CheckpointIO | None, root: str) -> None:
-        _be_quiet()
+        be_quiet()
         self._trainer = Trainer(
             accelerator="cpu",
             devices=1,
@@ -43,7 +43,7 @@ class TrainerCheckpoints:
 
     def save(self, state: Mapping[str, torch.Tensor], key: str) -> None:
         if state is not self._state:
-            self._trainer.strategy.connect(_Holder(state))
+            self._trainer.strategy.connect(StateHolder(state))
             self._state = state
         self._trainer.save_checkpoint(self._root + key)
 
@@ -76,29 +76,3 @@ class _Durable:
 
     def result(self) -> None:
         self._checkpoint_io.teardown()
-
-
-class _Holder(LightningModule):
-    """A module with the tensors of a state as its parameters, under the same names, none of them copied."""
-
-    def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
-        super().__init__()
-        self.model = torch.nn.Module()
-        parameters: dict[int, torch.nn.Parameter] = {}
-        for name, tensor in state.items():
-            *path, last = name.split(".")
-            module = self.model
-            for part in path:
-                if part not in module._modules:
-                    module.add_module(part, torch.nn.Module())
-                module = module.get_submodule(part)
-            # A tensor that has two names stays one.
-            parameter = parameters.setdefault(id(tensor), torch.nn.Parameter(tensor, requires_grad=False))
-            module.register_parameter(last, parameter)
-
-
-def _be_quiet() -> None:
-    """Keep Lightning's advice on hardware, data loaders and logging out of a benchmark's log."""
-    for name in ("lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    warnings.filterwarnings("ignore", module=r"lightning\..*")

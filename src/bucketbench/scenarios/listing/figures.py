@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.figures import Better, FigureKind, FigureSet, ServerCounts
 from bucketbench.statistics.percentiles import median
-from bucketbench.statistics.usage import NOT_COUNTED, SERVER_FIGURES, USAGE_FIGURES, server_figures, usage_figures
+from bucketbench.statistics.usage import (
+    NOT_COUNTED,
+    SERVER_FIGURES,
+    USAGE_FIGURES,
+    server_figures,
+    traffic_of_windows,
+    usage_figures,
+)
 from bucketbench.statistics.windows import NO_WINDOW, Window, measured_windows, samples_within
 
 __all__ = ["FEWEST_NAMES_FOR_MEMORY", "FIGURES"]
@@ -104,5 +112,7 @@ def _over(value: float | str, names: float) -> float | str:
     return value / names if names else _NOTHING_RIGHT
 
 
-FIGURES: Final = FigureSet(kinds=_FIGURES, values=_values)
+FIGURES: Final = FigureSet(
+    kinds=_FIGURES, values=_values, work=("listing",), traffic=partial(traffic_of_windows, "listing")
+)
 """What a job of the listing scenario has figures of; the most names a second win."""

@@ -39,7 +39,9 @@ class ListingPreparation:
         if settings.warmup_prefix is not None:
             wanted[settings.warmup_prefix] = _WARMUP_NAMES
         for prefix, names in wanted.items():
-            place = xxhash.xxh3_64_hexdigest(json.dumps((target.endpoint, target.bucket, prefix)).encode())
+            # A run that is resumed has another testbed, which may have been given the same port.
+            server = (target.endpoint, None if testbed is None else testbed.pid)
+            place = xxhash.xxh3_64_hexdigest(json.dumps((*server, target.bucket, prefix)).encode())
             made = self._directory / "names" / place
             if made.exists():
                 continue

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bucketbench.scenarios.presentation import Column, TableForm
+from bucketbench.records import OperationKind
+from bucketbench.scenarios.presentation import Column, Panel, Stream, TableForm
 
 __all__ = ["TABLE"]
 
@@ -39,4 +40,10 @@ TABLE: Final = TableForm(
         "requests_in_flight",
     ),
     spreads=("list_s", "names_per_s"),
+    panels=(
+        Panel("Waiting", ("list_s", "time_to_first_name_s")),
+        Panel("Memory and CPU", ("added_memory_mib", "memory_bytes_per_name", "cpu_us_per_name")),
+        Panel("What the server saw", ("requests_per_listing", "pages_per_listing", "requests_in_flight")),
+    ),
+    streams=(Stream(kind=OperationKind.FETCH, title="listing", amount="samples", unit="names/s", scale=1),),
 )

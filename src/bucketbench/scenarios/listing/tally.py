@@ -42,6 +42,11 @@ class NamesTally:
     def __len__(self) -> int:
         return len(self._expected)
 
+    @property
+    def found_wrong(self) -> bool:
+        """Whether anything was wrong in a closed listing."""
+        return bool(self._mismatched or self._missing or self._duplicated)
+
     def take(self, names: Iterable[Any]) -> int:
         """Take in names of the current listing, as pairs of key and size in bytes, and return how many there were."""
         # One look-up a name that is right: this runs while the client is measured.

@@ -31,8 +31,7 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
         ConfigurationError: the client cannot be built, or cannot do without parts where the job asks for that.
         Exception: whatever the client raises.
     """
-    del ranks
-    return measure_client(fields, recorder, open_checkpoints=_opened, details={"torch": torch.__version__})
+    return measure_client(fields, recorder, ranks, open_checkpoints=_opened, details={"torch": torch.__version__})
 
 
 def _opened(client: CheckpointClient, target: Target) -> Checkpoints:

@@ -4,8 +4,11 @@ from urllib.parse import parse_qs
 
 from buckettestbed.gcs.json.call import Call
 from buckettestbed.gcs.json.errors import JsonError
-from buckettestbed.gcs.json.listing import from_token, to_token
+from buckettestbed.gcs.json.listing import after_token
+from buckettestbed.gcs.json.metadata import switched_off
 from buckettestbed.gcs.json.resources import bucket_resource
+from buckettestbed.gcs.names import check_bucket_name
+from buckettestbed.rest.tokens import token_after
 from buckettestbed.serving.messages import Response
 
 __all__ = [
@@ -56,11 +59,11 @@ _READING = frozenset({"get", "list", "getIamPolicy"})
 async def list_buckets(call: Call) -> Response:
     """Lists the buckets, of whatever project."""
     prefix, limit = call.query.get("prefix", ""), call.integer("maxResults", _PAGE_LIMIT, most=_PAGE_LIMIT)
-    after = from_token(call.query.get("pageToken", ""))
+    after = after_token(call.query.get("pageToken", ""))
     later = [bucket for bucket in call.buckets if bucket.name.startswith(prefix) and bucket.name > after]
     document: dict[str, object] = {"kind": "storage#buckets"}
     if len(later) > limit:
-        document["nextPageToken"] = to_token(later[limit - 1].name)
+        document["nextPageToken"] = token_after(later[limit - 1].name)
     if later:
         document["items"] = [bucket_resource(bucket, call.endpoint) for bucket in later[:limit]]
     return call.answer(document)
@@ -80,6 +83,7 @@ async def create_bucket(call: Call) -> Response:
     if not isinstance(name, str) or not name:
         raise JsonError(400, "Required: name.", reason="required", parameter="name")
     _check_settings(document)
+    check_bucket_name(name)
     return call.answer(bucket_resource(call.buckets.create_bucket(name), call.endpoint))
 
 
@@ -102,15 +106,8 @@ async def delete_bucket(call: Call) -> Response:
 def _check_settings(document: dict[str, object]) -> None:
     """Raises JsonError (501) for settings that would change what the testbed does: versions, retention, encryption."""
     for field, value in document.items():
-        if field not in _WITHOUT_EFFECT and not _switched_off(value):
+        if field not in _WITHOUT_EFFECT and not switched_off(value):
             raise JsonError(501, f"The testbed's buckets have no {field}.", parameter=field)
-
-
-def _switched_off(value: object) -> bool:
-    """Returns whether a setting turns nothing on: null, false, zero, or a mapping or list of such."""
-    if isinstance(value, dict):
-        return all(_switched_off(inner) for inner in value.values())
-    return value in (None, False, 0, "0", "", [])
 
 
 def _check_metageneration(call: Call) -> None:

@@ -13,34 +13,45 @@ _LIMIT_CHARACTERS = 1024
 def compile_glob(glob: str) -> re.Pattern[str]:
     """Returns the pattern that a whole name must match.
 
-    `*` is any text without `/`, `**` any text, `?` one character but `/`, `[abc]` and `[a-z]` one of these, `[!abc]` or
-    `[^abc]` none of them, `{a,b}` either; a backslash takes the next character literally.
+    `*` is any text without `/`, `**` any text, and `**/` where a segment begins any number of segments, so that
+    `**/name` matches `name` too; `?` is one character but `/`, `[abc]` and `[a-z]` one of these, `[!abc]` or `[^abc]`
+    none of them, `{a,b}` either; a backslash takes the next character literally.
 
     Raises:
         JsonError: 400, it is malformed.
     """
     parts: list[str] = []
-    at, braces = 0, 0
+    at, fresh = 0, True
+    braces: list[bool] = []  # For each open one, whether a segment begins with it.
     while at < len(glob):
-        character = glob[at]
+        character, begins = glob[at], fresh
         at += 1
+        fresh = character == "/"
         if character == "*":
             stars = at - 1
             while at < len(glob) and glob[at] == "*":
                 at += 1
-            parts.append(".*" if at - stars > 1 else "[^/]*")
+            if at - stars == 1:
+                parts.append("[^/]*")
+            elif begins and glob[at : at + 1] == "/":
+                parts.append("(?:.*/)?")
+                at, fresh = at + 1, True
+            else:
+                parts.append(".*")
         elif character == "?":
             parts.append("[^/]")
         elif character == "[":
             text, at = _class(glob, at)
             parts.append(text)
         elif character == "{":
-            braces += 1
+            fresh = begins
+            braces.append(begins)
             parts.append("(?:")
         elif character == "}" and braces:
-            braces -= 1
+            braces.pop()
             parts.append(")")
         elif character == "," and braces:
+            fresh = braces[-1]
             parts.append("|")
         elif character == "\\" and at < len(glob):
             parts.append(re.escape(glob[at]))

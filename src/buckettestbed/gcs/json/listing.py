@@ -1,7 +1,5 @@
 """Listing of objects over the JSON API."""
 
-import base64
-import binascii
 from urllib.parse import quote
 
 from buckettestbed.faults.listing import list_page
@@ -11,24 +9,19 @@ from buckettestbed.gcs.json.fields import below
 from buckettestbed.gcs.json.globs import compile_glob
 from buckettestbed.gcs.json.resources import is_exact, object_resource
 from buckettestbed.model.names import Selection
+from buckettestbed.rest.tokens import name_in_token, token_after
 from buckettestbed.serving.messages import Response
 
-__all__ = ["from_token", "list_objects", "to_token"]
+__all__ = ["after_token", "list_objects"]
 
 _PAGE_LIMIT = 1000
 """*Source*: Cloud Storage, JSON API reference, Objects: list: at most 1,000 items a page, also the default. (Pages of
 5,000, which GCS grants to some requests, are not documented there.)"""
 
-_UNSERVED = ("softDeleted", "filter")
-"""Parameters that ask for what the testbed does not keep."""
-
 
 async def list_objects(call: Call) -> Response:
     """Answers with one page of a bucket's objects. With `versions` too there is one of each name."""
     bucket, query = call.bucket(), call.query
-    for name in _UNSERVED:
-        if query.get(name, "").lower() not in ("", "false"):
-            raise JsonError(501, f"The testbed does not list by {name}.", parameter=name)
     delimiter, glob = query.get("delimiter", ""), query.get("matchGlob", "")
     if glob and delimiter not in ("", "/"):
         raise JsonError(400, "With matchGlob the delimiter can only be '/'.", parameter="delimiter")
@@ -43,14 +36,14 @@ async def list_objects(call: Call) -> Response:
         bucket,
         prefix=query.get("prefix", ""),
         delimiter=delimiter,
-        after=from_token(query.get("pageToken", "")),
+        after=after_token(query.get("pageToken", "")),
         limit=call.integer("maxResults", _PAGE_LIMIT, most=_PAGE_LIMIT),
         fault=call.request.fault,
         selection=selection,
     )
     document: dict[str, object] = {"kind": "storage#objects"}
     if page.truncated:
-        document["nextPageToken"] = to_token(page.last)
+        document["nextPageToken"] = token_after(page.last)
     if page.common_prefixes:
         document["prefixes"] = page.common_prefixes
     fields = call.fields
@@ -66,16 +59,11 @@ async def list_objects(call: Call) -> Response:
     return call.answer({**document, "items": items})
 
 
-def to_token(name: str) -> str:
-    """Returns the token of the page that begins after a name."""
-    return base64.urlsafe_b64encode(name.encode()).decode()
-
-
-def from_token(token: str) -> str:
-    """Returns the name that a page's token holds, empty for no token; raises JsonError (400)."""
+def after_token(token: str) -> str:
+    """Returns the name that a page begins after whose token this is, empty for no token; raises JsonError (400)."""
     try:
-        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError):
+        return name_in_token(token) if token else ""
+    except ValueError:
         raise JsonError(
             400, f"Invalid page token: {quote(token[:80])}", reason="invalidParameter", parameter="pageToken"
         ) from None

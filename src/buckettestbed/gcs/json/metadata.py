@@ -3,15 +3,41 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from buckettestbed.gcs.hashes import parse_hash
+from buckettestbed.gcs.hashes import Stated, parse_hash
 from buckettestbed.gcs.json.errors import JsonError
 from buckettestbed.gcs.json.resources import CONTENT_FIELDS
 from buckettestbed.gcs.limits import METADATA_LIMIT_BYTES, STORAGE_CLASSES
 from buckettestbed.model.objects import Attributes
 
-__all__ = ["stated_attributes", "stated_hashes", "updated_attributes"]
+__all__ = ["stated_attributes", "stated_hashes", "switched_off", "updated_attributes"]
 
 _HASH_FIELDS = {"crc32c": "crc32c", "md5Hash": "md5"}
+
+_KNOWN = frozenset(
+    [
+        *CONTENT_FIELDS,
+        *_HASH_FIELDS,
+        "bucket",
+        "componentCount",
+        "etag",
+        "generation",
+        "id",
+        "kind",
+        "mediaLink",
+        "metadata",
+        "metageneration",
+        "name",
+        "owner",
+        "selfLink",
+        "size",
+        "storageClass",
+        "timeCreated",
+        "timeFinalized",
+        "timeStorageClassUpdated",
+        "updated",
+    ]
+)
+"""Fields that are kept, or that the service alone decides; clients send back what they were told."""
 
 
 def stated_attributes(resource: Mapping[str, object], query: Mapping[str, str], content_type: str = "") -> Attributes:
@@ -43,8 +69,12 @@ def updated_attributes(attributes: Attributes, resource: Mapping[str, object], *
         replaces: whether fields and entries that the resource does not name are removed.
 
     Raises:
-        JsonError: 400, a field has another type than GCS's, holds a control character, or is too large.
+        JsonError: 400, a field has another type than GCS's, holds a control character, or is too large; 501, a field
+            asks for what there is not, such as a hold or a key.
     """
+    for field, value in resource.items():
+        if field not in _KNOWN and not switched_off(value):
+            raise JsonError(501, f"The testbed's objects have no {field}.", parameter=field)
     headers = {} if replaces else dict(attributes.headers)
     for field, header in CONTENT_FIELDS.items():
         stated = _text(field, resource[field]) if resource.get(field) is not None else ""
@@ -66,6 +96,13 @@ def updated_attributes(attributes: Attributes, resource: Mapping[str, object], *
     )
 
 
+def switched_off(value: object) -> bool:
+    """Returns whether a setting turns nothing on: null, false, zero, or a mapping or list of such."""
+    if isinstance(value, dict):
+        return all(switched_off(inner) for inner in value.values())
+    return value in (None, False, 0, "0", "", [])
+
+
 def _metadata(before: Mapping[str, str], resource: Mapping[str, object]) -> dict[str, str]:
     stated = resource.get("metadata", {})
     if stated is None:
@@ -84,13 +121,13 @@ def _metadata(before: Mapping[str, str], resource: Mapping[str, object]) -> dict
     return metadata
 
 
-def stated_hashes(resource: Mapping[str, object]) -> dict[str, bytes]:
-    """Returns the digests that a resource states of the object's bytes, by algorithm; raises InvalidHashError."""
-    return {
-        algorithm: parse_hash(algorithm, _text(field, resource[field]))
+def stated_hashes(resource: Mapping[str, object]) -> Stated:
+    """Returns the digests that a resource states of the object's bytes; raises InvalidHashError."""
+    return frozenset(
+        (algorithm, parse_hash(algorithm, _text(field, resource[field])))
         for field, algorithm in _HASH_FIELDS.items()
         if resource.get(field) is not None
-    }
+    )
 
 
 def _text(field: str, value: object) -> str:

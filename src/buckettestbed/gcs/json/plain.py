@@ -35,7 +35,7 @@ class PlainDownloads(PlainGets):
             return None
         range_header = None
         for name, value in headers:
-            if name == b"range":
+            if name == b"range" and range_header is None:
                 range_header = value
             elif name not in _WITHOUT_EFFECT:
                 return None

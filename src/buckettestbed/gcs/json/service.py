@@ -10,7 +10,13 @@ from buckettestbed.gcs.json.errors import JsonError, error_response, translated
 from buckettestbed.gcs.json.plain import PlainDownloads
 from buckettestbed.gcs.json.sessions import Sessions
 from buckettestbed.model.buckets import Buckets
-from buckettestbed.operations.gcs_json import is_download, operation_name, parse_path
+from buckettestbed.operations.gcs_json import (
+    is_download,
+    operation_name,
+    parse_path,
+    unserved_header,
+    unserved_parameter,
+)
 from buckettestbed.operations.routes import UNKNOWN
 from buckettestbed.serving.dialect import Operation, PlainGet
 from buckettestbed.serving.messages import DisconnectedError, Request, Response
@@ -103,6 +109,16 @@ class JsonService:
         if address is None or handler is None:
             known = request.method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
             raise JsonError(501 if known else 405, f"The testbed does not serve {request.method} on this path.")
+        for kind, name in (
+            ("parameter", unserved_parameter(operation.name, request.query)),
+            ("header", unserved_header(operation.name, request.headers)),
+        ):
+            if name is not None:
+                raise JsonError(
+                    501,
+                    f"The testbed does not do what the {kind} {name} asks of a request for {operation.name}.",
+                    parameter=name,
+                )
         return await handler(Call(buckets=self._buckets, request=request, address=address))
 
     async def _batch(self, call: Call) -> Response:

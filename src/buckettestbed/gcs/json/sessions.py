@@ -8,16 +8,17 @@ import asyncio
 import time
 import uuid
 from collections import OrderedDict
+from dataclasses import replace
 from urllib.parse import quote
 
-from buckettestbed.gcs.hashes import parse_hashes, verify_received
+from buckettestbed.gcs.hashes import Stated, parse_hashes, verify_received
 from buckettestbed.gcs.json.call import Call
 from buckettestbed.gcs.json.chunks import Chunk, parse_chunk
 from buckettestbed.gcs.json.errors import JsonError
 from buckettestbed.gcs.json.metadata import stated_attributes, stated_hashes
 from buckettestbed.gcs.json.uploads import object_name
 from buckettestbed.gcs.preconditions import Preconditions
-from buckettestbed.model.contents import Incoming
+from buckettestbed.model.contents import DroppedContent, Incoming
 from buckettestbed.model.objects import Attributes, Bucket, StoredObject
 from buckettestbed.serving.messages import Response
 
@@ -38,7 +39,7 @@ class ResumableSession:
         key: of the object to be.
         attributes: of the object to be.
         conditions: on the object that the upload replaces.
-        hashes: that the object's bytes shall have.
+        hashes: that the object's bytes shall have; each request of the session may add to them.
         total_bytes: its size, where it is known.
         incoming: takes the bytes.
     """
@@ -49,7 +50,7 @@ class ResumableSession:
         key: str,
         attributes: Attributes,
         conditions: Preconditions,
-        hashes: dict[str, bytes],
+        hashes: Stated,
         total_bytes: int | None,
         incoming: Incoming,
     ) -> None:
@@ -197,7 +198,9 @@ class Sessions:
             attributes=session.attributes,
             check=session.conditions.check,
         )
-        self._remember(upload_id, found)
+        # Without the bytes, which go when the object does.
+        dropped = DroppedContent(size_bytes=found.content.size_bytes, crc32c=found.content.crc32c)
+        self._remember(upload_id, replace(found, content=dropped))
         return call.answer_with(bucket, found)
 
 

@@ -1,6 +1,6 @@
 """Uploads in one request: the bytes alone (`media`), or with the metadata before them (`multipart`)."""
 
-from buckettestbed.gcs.hashes import parse_hashes, verify_received
+from buckettestbed.gcs.hashes import Stated, parse_hashes, verify_received
 from buckettestbed.gcs.json.call import DOCUMENT_LIMIT_BYTES, Call, parse_document
 from buckettestbed.gcs.json.errors import JsonError
 from buckettestbed.gcs.json.metadata import stated_attributes, stated_hashes
@@ -32,7 +32,8 @@ async def put_object(call: Call) -> Response:
     bucket = call.bucket()
     stated = parse_hashes(call.headers.get("x-goog-hash", ""))
     if call.query.get("uploadType") == "multipart":
-        name, attributes, received = await _receive_related(call, bucket, stated)
+        name, attributes, received, of_metadata = await _receive_related(call, bucket)
+        stated |= of_metadata
     else:
         name = object_name(call, {})
         attributes = stated_attributes({}, call.query, call.headers.get("content-type", ""))
@@ -61,13 +62,14 @@ async def _receive_media(call: Call) -> Received:
         raise
 
 
-async def _receive_related(call: Call, bucket: Bucket, stated: dict[str, bytes]) -> tuple[str, Attributes, Received]:
-    """Reads metadata and bytes; adds the hashes that the metadata states to `stated`."""
+async def _receive_related(call: Call, bucket: Bucket) -> tuple[str, Attributes, Received, Stated]:
+    """Reads metadata and bytes; returns the object's name, its attributes, its bytes, and the hashes that the metadata
+    states of them."""
     boundary = boundary_of(call.headers.get("content-type", ""))
     parser = RelatedParser(boundary, metadata_limit_bytes=DOCUMENT_LIMIT_BYTES)
     incoming = call.buckets.receive()
     resource: dict[str, object] | None = None
-    name = ""
+    name, stated = "", Stated()
     try:
         async for chunk in call.request.body.chunks():
             for piece in parser.feed(chunk):
@@ -75,12 +77,12 @@ async def _receive_related(call: Call, bucket: Bucket, stated: dict[str, bytes])
             if resource is None and parser.metadata is not None:
                 resource = parse_document(parser.metadata)
                 name = object_name(call, resource)
-                stated |= stated_hashes(resource)
+                stated = stated_hashes(resource)
                 call.conditions.check_write(bucket.objects.get(name))
         if not parser.complete or resource is None:
             raise JsonError(400, "The multipart body ends before its closing boundary.")
         attributes = stated_attributes(resource, call.query, parser.content_type)
-        return name, attributes, await incoming.finish()
+        return name, attributes, await incoming.finish(), stated
     except BaseException:
         incoming.discard()
         raise

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from buckettestbed.gcs.hashes import parse_hash, parse_hashes, verify
+from buckettestbed.gcs.hashes import Stated, parse_hash, parse_hashes, verify
 from buckettestbed.gcs.xml.errors import XmlApiError
 from buckettestbed.model.contents import Received
 from buckettestbed.rest.call import Call
@@ -16,11 +16,11 @@ PART_LIMIT_BYTES = 5 << 30
 """*Source*: Cloud Storage, XML API multipart uploads: the largest part has 5 GiB."""
 
 
-def stated_hashes(headers: Mapping[str, str]) -> dict[str, bytes]:
-    """Returns the digests that Content-MD5 and x-goog-hash state, by algorithm; raises InvalidHashError."""
+def stated_hashes(headers: Mapping[str, str]) -> Stated:
+    """Returns the digests that Content-MD5 and x-goog-hash state; raises InvalidHashError."""
     stated = parse_hashes(headers.get("x-goog-hash", ""))
     if (md5 := headers.get("content-md5")) is not None:
-        stated["md5"] = parse_hash("md5", md5)
+        stated |= {("md5", parse_hash("md5", md5))}
     return stated
 
 
@@ -35,7 +35,8 @@ async def receive_body(call: Call, *, limit_bytes: int = OBJECT_LIMIT_BYTES) -> 
     declared = body.length_bytes
     if declared is not None and declared > limit_bytes:
         raise XmlApiError("EntityTooLarge", f"{declared} bytes; at most {limit_bytes} are allowed.")
-    incoming = call.buckets.receive(*stated, *(["sha256"] if len(content_sha256) == 64 else []))
+    algorithms = {algorithm for algorithm, _ in stated}
+    incoming = call.buckets.receive(*algorithms, *(["sha256"] if len(content_sha256) == 64 else []))
     try:
         arrived = 0
         async for chunk in body.chunks():

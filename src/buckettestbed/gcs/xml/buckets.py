@@ -1,5 +1,6 @@
 """Operations on buckets in the XML API."""
 
+from buckettestbed.gcs.names import check_bucket_name
 from buckettestbed.gcs.xml.listing import OWNER
 from buckettestbed.gcs.xml.writing import NAMESPACE
 from buckettestbed.rest.call import Call, xml_response
@@ -35,6 +36,7 @@ async def list_buckets(call: Call) -> Response:
 async def create_bucket(call: Call) -> Response:
     """Makes a bucket, wherever the body's location constraint would have it."""
     await call.xml_body(64 << 10)
+    check_bucket_name(call.bucket_name)
     call.buckets.create_bucket(call.bucket_name)
     return Response(status=200)
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from buckettestbed.gcs.xml.headers import OBJECT_HEADERS
 from buckettestbed.model.objects import StoredObject
+from buckettestbed.operations.gcs_xml import SIGNATURE_PARAMETERS
 from buckettestbed.rest.plain import PlainGets, plain_answer
 from buckettestbed.serving.dialect import PlainGet
 
@@ -21,8 +22,8 @@ _WITHOUT_EFFECT = frozenset(
 """Headers that change nothing in the answer to a GET. Any other but those that `find` names makes it not plain."""
 
 _QUERY = re.compile(
-    rb"(?:(?:x-goog-[a-z0-9-]+|googleaccessid|signature|expires|userproject|(?-i:generation)=(?P<generation>[0-9]+))"
-    rb"(?:=[^&]*)?(?:&|$))*",
+    rb"(?:(?:%s|(?-i:generation)=(?P<generation>[0-9]+))(?:=[^&]*)?(?:&|$))*"
+    % b"|".join(re.escape(name.encode()) for name in sorted(SIGNATURE_PARAMETERS)),
     re.IGNORECASE,
 )
 """The query of a signed address (version 4 or 2), which changes nothing in the answer, and a generation."""
@@ -35,13 +36,13 @@ class XmlPlainGets(PlainGets):
         """Returns the answer, or None where the request is not plain."""
         range_header, if_match, generation_match, host = None, None, None, b""
         for name, value in headers:
-            if name == b"range":
+            if name == b"range" and range_header is None:
                 range_header = value
             elif name == b"host":
                 host = value
-            elif name == b"if-match":
+            elif name == b"if-match" and if_match is None:
                 if_match = value
-            elif name == b"x-goog-if-generation-match":
+            elif name == b"x-goog-if-generation-match" and generation_match is None:
                 generation_match = value
             elif name not in _WITHOUT_EFFECT:
                 return None

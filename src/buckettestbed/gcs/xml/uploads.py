@@ -14,6 +14,7 @@ from buckettestbed.rest.uploads import (
     COMPLETE_BODY_LIMIT_BYTES,
     listed_parts,
     multipart_etag,
+    parse_completion,
     part_number,
     parts_response,
 )
@@ -54,10 +55,10 @@ async def complete_upload(call: Call) -> Response:
     that of the whole. Conditions are ignored, as the service does: it supports none in requests of such uploads."""
     bucket = call.bucket()
     upload = bucket.upload(call.query["uploadId"], call.key)
-    body = await call.xml_body(COMPLETE_BODY_LIMIT_BYTES)
-    parts = listed_parts(upload, body, minimum_part_bytes=call.minimum_part_bytes)
+    listed = parse_completion(await call.xml_body(COMPLETE_BODY_LIMIT_BYTES))
+    parts = listed_parts(upload, listed, minimum_part_bytes=call.minimum_part_bytes)
     whole = combine_crcs("crc32c", ((part.content.crc32c, part.content.size_bytes) for part in parts))
-    verify({"crc32c": stated} if (stated := stated_hashes(call.headers).get("crc32c")) else {}, {"crc32c": whole})
+    verify(stated_hashes(call.headers), {"crc32c": whole})
     found = await call.buckets.complete_upload(
         bucket,
         upload,

@@ -63,6 +63,7 @@ async def copy_object(call: Call) -> Response:
         encryption=source.encryption,
         attributes=attributes,
         part_sizes_bytes=source.part_sizes_bytes,
+        part_checksums=source.part_checksums,
         check=check,
     )
     fields = [element("LastModified", timestamp(copied.modified_s)), element("ETag", quoted(copied.etag))]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 from torchbucket.config import StoreConfig
 from torchbucket.errors import NotFoundError, StoreError, UnsupportedError
@@ -40,6 +39,9 @@ _READERS: Final = 16
 
 # A call returns at most 2 GiB less a page, so that more is read by several. Source: Linux manual, read(2).
 _ONE_CALL_BYTES: Final = 1 << 30
+
+# Of a copy, in memory at a time.
+_COPIED_BYTES: Final = 1 << 20
 
 
 class FileStore(BaseStore):
@@ -150,7 +152,8 @@ class FileStore(BaseStore):
         return result
 
     def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> FileWriter:
-        return FileWriter(self.address(key), key, self._path(key), condition, self._prune)
+        append = partial(self._append, "write")
+        return FileWriter(self.address(key), key, self._path(key), condition, self._prune, append)
 
     def _delete(self, key: str, condition: Condition | None) -> None:
         """Remove a file if it is there, and the directories that are empty then."""
@@ -178,15 +181,28 @@ class FileStore(BaseStore):
         check_key(target_key)
         with self._open_writer(target_key, None, None) as writer:
             for source in sources:
-                uri = self.address(source.key)
-                with explained(operation, uri), Path(self._path(source.key)).open("rb") as reader:
-                    before = described(source.key, os.fstat(reader.fileno()))
-                    check_same(uri, before, size_bytes=None, version=source.version, operation=operation)
-                    shutil.copyfileobj(reader, writer.file, 1 << 20)
-                    # Something that rewrote the file in place, not by renaming, changed its time or size.
-                    after = described(source.key, os.fstat(reader.fileno()))
-                    check_same(uri, after, size_bytes=None, version=before.version, operation=operation)
+                self._append(operation, writer.file, source)
         return writer.info
+
+    def _append(
+        self, operation: str, file: BinaryIO, source: ObjectInfo, start: int = 0, stop: int | None = None
+    ) -> None:
+        """Append a range of a file, or all of it, to one that is being written."""
+        uri = self.address(source.key)
+        with explained(operation, uri), Path(self._path(source.key)).open("rb") as reader:
+            before = described(source.key, os.fstat(reader.fileno()))
+            check_same(uri, before, size_bytes=None, version=source.version, operation=operation)
+            reader.seek(start)
+            left = before.size_bytes - start if stop is None else stop - start
+            while left:
+                data = reader.read(min(left, _COPIED_BYTES))
+                if not data:
+                    raise OSError(f"the file ended {left} bytes before the range to be copied")
+                file.write(data)
+                left -= len(data)
+            # Something that rewrote the file in place, not by renaming, changed its time or size.
+            after = described(source.key, os.fstat(reader.fileno()))
+            check_same(uri, after, size_bytes=None, version=before.version, operation=operation)
 
     def list_uploads(self, prefix: str = "") -> Iterator[OpenUpload]:
         """Yield the temporary files of writes in progress and of writers that were killed.

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from torchbucket.errors import UnsupportedError
 from torchbucket.store.conditions import Condition, unmet
@@ -33,12 +33,19 @@ class FileWriter(BaseWriter):
         path: the file's path; its directory is made where it is missing.
         condition: what must hold of the file that has the name then.
         prune: called with the directory of a temporary that was removed.
+        append: called with a file, another object of the store and a range of it, which it appends to the file.
     """
 
     def __init__(
-        self, uri: str, key: str, path: str, condition: Condition | None, prune: Callable[[Path], None]
+        self,
+        uri: str,
+        key: str,
+        path: str,
+        condition: Condition | None,
+        prune: Callable[[Path], None],
+        append: Callable[[BinaryIO, ObjectInfo, int, int], None],
     ) -> None:
-        self._key, self._path, self._condition, self._prune = key, path, condition, prune
+        self._key, self._path, self._condition, self._prune, self._append = key, path, condition, prune, append
         self._temporary: str | None = None
         with explained("write", uri):
             if Path(path).is_dir():
@@ -50,6 +57,9 @@ class FileWriter(BaseWriter):
     def _write(self, view: memoryview) -> None:
         with explained("write", self._uri):
             self.file.write(view)
+
+    def _write_range(self, source: ObjectInfo, start: int, stop: int) -> None:
+        self._append(self.file, source, start, stop)
 
     def _publish(self) -> ObjectInfo:
         temporary = self._temporary

@@ -29,6 +29,7 @@ class GcsDialect(Dialect):
 
     largest_copy_bytes = 5 << 40
     conditional_uploads = False
+    copies_parts = False  # Source: Cloud Storage XML API, "Upload an object part", which has no copy of a range.
     most_sources = 32
     requests: GcsRequests
     answers: GcsAnswers

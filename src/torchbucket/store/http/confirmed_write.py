@@ -105,10 +105,13 @@ class ConfirmedWrite(Operation[ObjectInfo]):
         """The error for the caller: of a condition it says what the condition was."""
         # A key that must have a version and has no object at all is answered 404.
         # Source: S3 user guide, "Add preconditions to S3 operations with conditional requests".
-        unsatisfied = isinstance(refusal, PreconditionFailedError) or refusal.code in (None, "NoSuchKey")
-        if self.condition is None or not unsatisfied:
+        condition = self.condition
+        if condition is None:
             return refusal
-        error = unmet(self.name, self.uri, self.condition)
+        is_gone = condition.version is not None and refusal.code in (None, "NoSuchKey")
+        if not isinstance(refusal, PreconditionFailedError) and not is_gone:
+            return refusal
+        error = unmet(self.name, self.uri, condition)
         return error.amend(status=refusal.status, code=refusal.code)
 
 

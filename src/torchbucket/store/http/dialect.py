@@ -48,6 +48,9 @@ class Dialect(ABC):
     """Whether the completion of an upload can depend on what the key holds. Where it cannot, the upload goes to another
     key, and is composed from there on the condition."""
 
+    copies_parts: ClassVar[bool]
+    """Whether a part of an upload can be a range of another object."""
+
     most_sources: ClassVar[int]
     """The most objects that one request composes; 0 where the provider has no such request."""
 
@@ -128,7 +131,7 @@ class Dialect(ABC):
     def copy_part(
         self, source: ObjectInfo, target_key: str, upload_id: str, number: int, start: int, stop: int
     ) -> Operation[UploadedPart]:
-        """Have the server take one part from another object; only a provider whose copies have a bound needs it."""
+        """Have the server take one part from another object, where ``copies_parts`` says that it can."""
         raise NotImplementedError
 
     @abstractmethod

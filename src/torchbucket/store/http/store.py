@@ -69,6 +69,10 @@ class HttpStore(BaseStore):
         """Give a forked child a dialect with locks of its own."""
         self._dialect.renew()
 
+    @property
+    def least_copy_bytes(self) -> int | None:
+        return self._dialect.least_part_bytes if self._dialect.copies_parts else None
+
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects under a prefix, fetching the next page while one is used.
 
@@ -135,7 +139,15 @@ class HttpStore(BaseStore):
     def _open_writer(self, key: str, size_hint: int | None, condition: Condition | None) -> PartWriter:
         """Begin a streamed write; nothing is sent before the first part is full."""
         self._dialect.prepare()
-        return PartWriter(self._transport, self._dialect, self._config, key, condition=condition, size_hint=size_hint)
+        return PartWriter(
+            self._transport,
+            self._dialect,
+            self._config,
+            key,
+            condition=condition,
+            size_hint=size_hint,
+            read=self.submit_read,
+        )
 
     def _write_from(
         self, key: str, pieces: Sequence[memoryview], condition: Condition | None, multipart: bool

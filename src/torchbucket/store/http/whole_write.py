@@ -14,10 +14,11 @@ from torchbucket.store.protocol import ObjectInfo
 from torchbucket.store.transport.body import Body, in_parts
 from torchbucket.store.transport.transport import Transport
 
-__all__ = ["copy_in_parts", "part_bytes_of", "write_from_memory"]
+__all__ = ["COPY_PART_BYTES", "copy_in_parts", "part_bytes_of", "write_from_memory"]
 
-# Parts of a copy carry no bytes through this process, so they are large. Source: few requests; S3 allows 5 GiB.
-_COPY_PART_BYTES: Final = 512 * MIB
+COPY_PART_BYTES: Final = 512 * MIB
+"""The length of a copy's parts. They carry no bytes through this process, so they are large. *Source:* few requests; S3
+allows 5 GiB."""
 
 
 def part_bytes_of(size_bytes: int, part_bytes: int, most_parts: int) -> int:
@@ -76,7 +77,7 @@ def copy_in_parts(
 ) -> ObjectInfo:
     """Copy an object that is too large for one request, part by part, on the server's side."""
     size_bytes = source.size_bytes
-    part_bytes = part_bytes_of(size_bytes, _COPY_PART_BYTES, dialect.most_parts)
+    part_bytes = part_bytes_of(size_bytes, COPY_PART_BYTES, dialect.most_parts)
     with PartUpload(transport, dialect, target_key, most_pending=2 * config.concurrency) as upload:
         for start in range(0, size_bytes, part_bytes):
             upload.send_copy(source, start, min(start + part_bytes, size_bytes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchbucket.config import StoreConfig
+from torchbucket.store.base import changed
 from torchbucket.store.conditions import Condition
 from torchbucket.store.http.dialect import Dialect
 from torchbucket.store.http.uploads import UploadedPart
@@ -13,7 +14,7 @@ from torchbucket.store.s3.answers import S3Answers
 from torchbucket.store.s3.listing import listed_page
 from torchbucket.store.s3.requests import S3Requests
 from torchbucket.store.s3.writes import CompleteUpload, HeadObject
-from torchbucket.store.transport.operation import Answer, Operation
+from torchbucket.store.transport.operation import Answer, Call, Operation
 
 __all__ = ["S3Dialect"]
 
@@ -26,6 +27,7 @@ class S3Dialect(Dialect):
 
     largest_copy_bytes = 5 << 30
     conditional_uploads = True
+    copies_parts = True
     most_sources = 0
     requests: S3Requests
     answers: S3Answers
@@ -59,11 +61,18 @@ class S3Dialect(Dialect):
             checksum = result.get(self.requests.sum_element)
             return UploadedPart(number=number, size_bytes=stop - start, tag=required(result, "ETag"), checksum=checksum)
 
-        return self.asked(
+        def judge(answer: Answer) -> UploadedPart:
+            if answer.status == 412:
+                raise changed("copy_part", self.address(source.key), source.version, answer.status)
+            # It is the source that may be missing or forbidden; of the upload the code says so.
+            return self.answers.read("copy_part", source.key, answer, copied)
+
+        return Call(
             "copy_part",
             target_key,
+            self.address(target_key),
             lambda: self.requests.copy_part_request(source, target_key, upload_id, number, start, stop),
-            copied,
+            judge,
         )
 
     def complete_upload(

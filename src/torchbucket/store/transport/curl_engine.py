@@ -54,7 +54,8 @@ class CurlEngine:
 
     def __init__(self, config: StoreConfig) -> None:
         self._config = config
-        self._certificates = trusted_certificates(config)
+        # As bytes, since pycurl takes no text but ASCII: the path may be that of an environment in any folder.
+        self._certificates = os.fsencode(trusted_certificates(config))
         self._http_proxy = _proxy_in_capitals()
         self._active: dict[pycurl.Curl, Attempt] = {}
         self._free: list[pycurl.Curl] = []

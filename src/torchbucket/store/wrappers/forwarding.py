@@ -58,6 +58,10 @@ class ForwardingStore(Store):
     def lists_by_walking(self) -> bool:
         return self._inner.lists_by_walking
 
+    @property
+    def least_copy_bytes(self) -> int | None:
+        return self._inner.least_copy_bytes
+
     # -- the hooks ----------------------------------------------------------------------------------------------------
 
     def _call(self, operation: str, call: Callable[[], T], *, sent_bytes: int = 0, position: int = 0) -> T:
@@ -193,6 +197,9 @@ class _ForwardingWriter(BaseWriter):
 
     def _write(self, view: memoryview) -> None:
         self._call("writer.write", lambda: self._inner.write(view), sent_bytes=len(view))
+
+    def _write_range(self, source: ObjectInfo, start: int, stop: int) -> None:
+        self._call("writer.write_range", lambda: self._inner.write_range(source, start, stop))
 
     def _publish(self) -> ObjectInfo:
         self._call("writer.close", self._inner.close)

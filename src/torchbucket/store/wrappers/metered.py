@@ -52,7 +52,8 @@ class OperationUsage:
 class StoreUsage:
     """What was asked of a store up to one moment, by the name of the protocol's method.
 
-    A writer's calls are ``writer.write``, ``writer.close`` and ``writer.abort``; ``read`` counts as ``submit_read``.
+    A writer's calls are ``writer.write``, ``writer.write_range`` (which takes no bytes from the caller),
+    ``writer.close`` and ``writer.abort``; ``read`` counts as ``submit_read``.
     """
 
     operations: Mapping[str, OperationUsage]

@@ -1,0 +1,1 @@
+"""One run against another: what became better or worse, and how surely."""

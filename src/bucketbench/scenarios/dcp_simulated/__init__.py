@@ -1,0 +1,1 @@
+"""The scenario of distributed checkpoints of uniquely named tensors, each of one rank."""

@@ -1,0 +1,24 @@
+"""The scenario of distributed checkpoints of uniquely named tensors, each of one rank."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bucketbench.checkpointing.distributed_settings import DistributedCheckpointingSettings
+from bucketbench.checkpointing.figures import FIGURES
+from bucketbench.checkpointing.table import DISTRIBUTED_TABLE
+from bucketbench.scenarios.scenario import Scenario
+
+__all__ = ["SCENARIO"]
+
+SCENARIO: Final = Scenario(
+    name="dcp_simulated",
+    settings=DistributedCheckpointingSettings,
+    preparation="bucketbench.checkpointing.distributed_preparation.DistributedCheckpointingPreparation",
+    measurement="bucketbench.scenarios.dcp_simulated.measurement.measure",
+    figures=FIGURES,
+    table=DISTRIBUTED_TABLE,
+    clients="dcp",
+    keeps_objects=False,
+    tunable=("thread_count", "async_checkpointer", "reuse_stager"),
+)

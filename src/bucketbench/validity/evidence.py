@@ -1,0 +1,119 @@
+"""What a job left that tells whether it measured what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from bucketbench.records import Operation, OperationKind, Phase, UsageSample
+from bucketbench.statistics.figures import ServerCounts
+from bucketbench.statistics.windows import Window, growth, measured_windows
+
+__all__ = ["NOTHING_MEASURED", "NO_SERVER", "Evidence", "NotJudgedError"]
+
+NOTHING_MEASURED: Final = "nothing was measured to its end"
+NO_SERVER: Final = "the server tells nothing of itself: it is not the testbed"
+
+_ARRIVALS: Final = (OperationKind.FETCH, OperationKind.NEXT, OperationKind.LOAD)
+
+
+class NotJudgedError(Exception):
+    """A rule has nothing to go by; the message says what is missing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """The records of a job, and what it tells of itself.
+
+    Args:
+        operations: of all ranks, in any order.
+        usage: likewise.
+        server: what the server counted while it was measured; None where it tells nothing.
+        details: how it was measured.
+        nodes: machines that its ranks ran on, as many on each.
+        memory_bytes: of the machine; None where it is not known.
+    """
+
+    operations: Sequence[Operation]
+    usage: Sequence[UsageSample]
+    server: ServerCounts | None = None
+    details: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 1
+    memory_bytes: int | None = None
+
+    @property
+    def windows(self) -> list[Window]:
+        """The stretches of time that were measured; without epochs those of saves and loads, all ranks' together."""
+        return measured_windows(self.operations) or [
+            *self.windows_of(OperationKind.SAVE),
+            *self.windows_of(OperationKind.LOAD),
+        ]
+
+    def windows_of(self, kind: OperationKind) -> list[Window]:
+        """The measured stretches of one kind of operation, those of a number taken together."""
+        own = [one for one in self.operations if one.kind is kind and one.phase is Phase.MEASURE]
+        return [
+            Window(
+                epoch=epoch,
+                started_s=min(one.started_s for one in own if one.epoch == epoch),
+                ended_s=max(one.ended_s for one in own if one.epoch == epoch),
+            )
+            for epoch in sorted({one.epoch for one in own})
+        ]
+
+    @property
+    def reading_windows(self) -> list[Window]:
+        """The measured stretches of time in which content was read."""
+        return measured_windows(self.operations) or self.windows_of(OperationKind.LOAD)
+
+    @property
+    def content_bytes(self) -> int:
+        """Bytes of content that arrived in ``reading_windows``."""
+        return sum(one.content_bytes for one in self.operations if one.phase is Phase.MEASURE and one.kind in _ARRIVALS)
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds of the measured stretches.
+
+        Raises:
+            NotJudgedError: there are none.
+        """
+        # Sorted, because the sum of floats depends on their order.
+        total_s = sum(sorted(window.duration_s for window in self.windows))
+        if total_s <= 0:
+            raise NotJudgedError(NOTHING_MEASURED)
+        return total_s
+
+    def of_machines(self) -> Iterator[list[list[UsageSample]]]:
+        """The usage samples of each machine: those of each of its ranks, in order of time."""
+        ranks = sorted({sample.rank for sample in self.usage})
+        each = max(len(ranks) // self.nodes, 1)
+        for first in range(0, len(ranks), each):
+            yield [
+                sorted((one for one in self.usage if one.rank == rank), key=lambda one: (one.at_s, one.cpu_s))
+                for rank in ranks[first : first + each]
+            ]
+
+    def grown(
+        self,
+        samples: Sequence[UsageSample],
+        counter: Callable[[UsageSample], float | None],
+        windows: Sequence[Window],
+        *,
+        absent: str,
+    ) -> float:
+        """How much a counter grew within windows.
+
+        Raises:
+            NotJudgedError: it was not read, or no samples surround a window.
+        """
+        if not windows:
+            raise NotJudgedError(NOTHING_MEASURED)
+        if not samples or any(counter(one) is None for one in samples):
+            raise NotJudgedError(absent)
+        ordered = sorted(windows, key=lambda window: (window.started_s, window.ended_s))
+        try:
+            return growth(samples, ordered, lambda one: counter(one) or 0.0)
+        except LookupError as error:
+            raise NotJudgedError(str(error)) from error

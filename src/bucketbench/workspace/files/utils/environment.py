@@ -1,0 +1,1 @@
+../../../../../utils/environment.py

@@ -1,0 +1,1 @@
+../../../../../utils/mount_testbed.sh

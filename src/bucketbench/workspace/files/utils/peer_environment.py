@@ -1,0 +1,1 @@
+../../../../../utils/peer_environment.py

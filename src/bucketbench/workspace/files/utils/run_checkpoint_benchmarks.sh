@@ -1,0 +1,1 @@
+../../../../../utils/run_checkpoint_benchmarks.sh

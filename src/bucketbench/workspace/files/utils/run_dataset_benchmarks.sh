@@ -1,0 +1,1 @@
+../../../../../utils/run_dataset_benchmarks.sh

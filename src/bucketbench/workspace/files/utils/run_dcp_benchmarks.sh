@@ -1,0 +1,1 @@
+../../../../../utils/run_dcp_benchmarks.sh

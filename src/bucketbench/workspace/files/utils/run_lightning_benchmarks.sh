@@ -1,0 +1,1 @@
+../../../../../utils/run_lightning_benchmarks.sh

@@ -1,0 +1,1 @@
+../../../../../utils/run_listing_benchmarks.sh

@@ -1,0 +1,1 @@
+"""Distributed checkpoints as safetensors files: saved by all ranks, consolidated into whole tensors, read by any."""

@@ -1,0 +1,1 @@
+"""The loops of a scenario as the harness measures them, and the same loops without it."""

@@ -1,0 +1,1 @@
+"""What results state beside what the testbed's log of requests has."""
