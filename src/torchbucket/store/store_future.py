@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from torchbucket.errors import StoreError, TransportError
 from torchbucket.store import forking
+from torchbucket.store.daemon_thread import DaemonThread
 
 __all__ = [
     "StoreFuture",
@@ -43,11 +44,11 @@ def on_store_thread() -> bool:
     return getattr(_this_thread, "process", None) == forking.forks_before
 
 
-class TransportThread(threading.Thread):
-    """A thread that settles futures of stores. An interpreter that exits does not wait for it."""
+class TransportThread(DaemonThread):
+    """A thread that settles futures of stores."""
 
     def __init__(self, target: Callable[[], None], name: str) -> None:
-        super().__init__(target=target, name=name, daemon=True)
+        super().__init__(target, name=name)
         self.process = forking.forks_before
 
     def run(self) -> None:

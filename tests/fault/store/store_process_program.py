@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import wait
 from typing import Any
@@ -271,6 +272,24 @@ def exit_while_reading(store: Store) -> None:
     time.sleep(0.2)
 
 
+def exit_as_a_store_is_freed(store: Store) -> None:
+    """The last to drop a store is its own thread, which is still at it when the exit begins."""
+    begun = threading.Event()
+
+    def free_slowly(_: object) -> None:
+        begun.set()
+        time.sleep(0.5)
+        print("ended", flush=True)
+
+    store.write("k", b"v")
+    own = open_store(store.uri, store.config)  # type: ignore[attr-defined]
+    globals()["kept"] = weakref.ref(own._transport, free_slowly)
+    # Its operation keeps the transport until the callback is over.
+    own.submit_read(Read(key="k")).add_done_callback(lambda _: time.sleep(0.1))
+    del own
+    assert begun.wait(30)
+
+
 def exit_with_open_writer(store: Store) -> None:
     """Nobody closes the writer; the exit aborts its upload."""
     writer = store.open_writer("unfinished")
@@ -318,6 +337,7 @@ def main() -> None:
             forks_while_stores_open,
             any_future_ends_in_a_child,
             exit_while_reading,
+            exit_as_a_store_is_freed,
             exit_with_open_writer,
             interrupt_a_write,
             interrupt_a_read,

@@ -108,6 +108,10 @@ def test_an_exit_does_not_wait_for_a_silent_server(server: ScriptedS3) -> None:
     assert run("exit_while_reading", server.endpoint) == "done\n"
 
 
+def test_an_exit_waits_for_the_thread_of_a_store_that_is_gone(server: ScriptedS3) -> None:
+    assert run("exit_as_a_store_is_freed", server.endpoint) == "done\nended\n"
+
+
 def test_an_interrupted_write_leaves_nothing(server: ScriptedS3) -> None:
     server.faults["upload_part"].extend([Fault(stall_after=-1)] * 4)
     assert run("interrupt_a_write", server.endpoint) == "interrupted\ndone\n"

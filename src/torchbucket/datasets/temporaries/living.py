@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 
 from torchbucket.datasets.temporaries.signals import EndingSignals
 from torchbucket.errors import StoreError
+from torchbucket.store.daemon_thread import DaemonThread
 from torchbucket.store.protocol import Store
 from torchbucket.store.temporary_names import temporary_key
 
@@ -116,7 +117,7 @@ class LivingTemporaries:
         # Not by an executor: starting its work takes a lock of all executors, which a signal's handler may have
         # interrupted the main thread in.
         threads = [
-            threading.Thread(target=self._remove_each, args=(store, keys), daemon=True, name="torchbucket-removal")
+            DaemonThread(self._remove_each, args=(store, keys), name="torchbucket-removal")
             for _ in range(min(_REMOVALS, len(keys)))
         ]
         for thread in threads:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
+from torchbucket.store.daemon_thread import DaemonThread
+
 __all__ = ["RenewedCredentials"]
 
 T = TypeVar("T")
@@ -131,9 +133,7 @@ class RenewedCredentials(Generic[T]):
     def _start(self, *, refused: bool) -> None:
         # Where no thread can be started, what there is is used until it is refused.
         with contextlib.suppress(RuntimeError):
-            threading.Thread(
-                target=self._replace_aside, args=(refused,), name="torchbucket-credentials", daemon=True
-            ).start()
+            DaemonThread(self._replace_aside, args=(refused,), name="torchbucket-credentials").start()
 
     def _replace_aside(self, refused: bool) -> None:
         if not self._lock.acquire(blocking=refused):
