@@ -14,14 +14,11 @@ from typing import Final
 
 from bucketbench.configuration.directory import PACKAGED
 from bucketbench.errors import UsageError
+from bucketbench.workspace.sources import files_below, files_beside_conf
 
 __all__ = ["main"]
 
-_FILES: Final = Path(__file__).parent / "files"
-"""What is written beside ``conf/``; most are links to the repository's own, of which the wheel has the content."""
-
 _INSTALLED: Final = "@installed@"
-_SKIPPED: Final = frozenset({"__pycache__"})
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,11 +56,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _files() -> Iterator[tuple[Path, bytes]]:
     """Every file of a folder, by its path in it."""
-    for root, place in ((PACKAGED, Path("conf")), (_FILES, Path())):
-        for source in sorted(root.rglob("*")):
-            name = source.relative_to(root)
-            if source.is_file() and not _SKIPPED.intersection(name.parts):
-                yield place / name, _filled(place / name, source.read_bytes())
+    sources = {Path("conf") / name: source for name, source in files_below(PACKAGED).items()} | files_beside_conf()
+    for name, source in sorted(sources.items()):
+        yield name, _filled(name, source.read_bytes())
 
 
 def _filled(name: Path, content: bytes) -> bytes:

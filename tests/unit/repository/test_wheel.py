@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from bucketbench.workspace.sources import files_beside_conf
+
 ROOT = Path(__file__).resolve().parents[3]
 
 SCENARIOS = {
@@ -51,6 +53,7 @@ def test_it_has_the_configuration_the_scripts_and_all_that_is_no_module(wheel: P
     tracked = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     own = {line.removeprefix("src/") for line in tracked.splitlines() if not (ROOT / line).is_dir()}
     assert {"torchbucket/py.typed", "bucketbench/results/schema/job_results.schema.json"} <= own <= names
+    assert {f"bucketbench/workspace/files/{name}" for name in files_beside_conf()} <= names
     assert script == (ROOT / "utils" / "run_dataset_benchmarks.sh").read_bytes()
     top = {name.partition("/")[0] for name in names}
     packages = {"torchbucket", "bucketbench", "buckettestbed", "hydra_plugins"}

@@ -1,1 +1,0 @@
-../../../../../utils/mount_testbed.sh

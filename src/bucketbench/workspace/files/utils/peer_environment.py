@@ -1,1 +1,0 @@
-../../../../../utils/peer_environment.py

@@ -1,1 +1,0 @@
-../../../../../utils/run_checkpoint_benchmarks.sh

@@ -1,1 +1,0 @@
-../../../../../utils/run_dataset_benchmarks.sh

@@ -1,1 +1,0 @@
-../../../../../utils/run_dcp_benchmarks.sh

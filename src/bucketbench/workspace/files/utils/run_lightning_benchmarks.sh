@@ -1,1 +1,0 @@
-../../../../../utils/run_lightning_benchmarks.sh

@@ -1,1 +1,0 @@
-../../../../../utils/run_listing_benchmarks.sh

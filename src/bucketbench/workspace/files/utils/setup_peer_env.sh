@@ -1,1 +1,0 @@
-../../../../../utils/setup_peer_env.sh
