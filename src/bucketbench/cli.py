@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import Final
 from bucketbench.errors import BucketbenchError, UsageError
 from bucketbench.extras import missing_extra
 from bucketbench.scenarios import scenario_names
+from bucketbench.streams import output_that_may_end
 
 __all__ = ["datagen", "main"]
 
@@ -73,6 +75,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         interruption.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    status = 0
+    try:
+        # A testbed ends where nobody learns where it serves.
+        with contextlib.nullcontext() if arguments[:1] == ["testbed"] else output_that_may_end():
+            status = _told(arguments)
+    except OSError as error:  # standard output is on a full disk, which a failed command may have told already
+        if status == 0:
+            sys.stderr.write(f"bucketbench: standard output: {error.strerror or error}\n")
+            status = EXIT_ERROR
+    return status
+
+
+def _told(arguments: list[str]) -> int:
+    """The exit status of a command; a failure is told in one message."""
     try:
         return _dispatch(arguments)
     except BucketbenchError as error:

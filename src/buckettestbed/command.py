@@ -8,7 +8,8 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -35,7 +36,7 @@ from buckettestbed.serving.application import Application
 from buckettestbed.serving.dialect import Dialect
 from buckettestbed.serving.server import IDLE_TIMEOUT_S, listen, serve
 from buckettestbed.serving.tls import ThrowAwayAuthority
-from buckettestbed.statuses import DIRECTORY_IN_USE, FOREIGN_DIRECTORY, USAGE
+from buckettestbed.statuses import DIRECTORY_IN_USE, FOREIGN_DIRECTORY, UNANNOUNCED, USAGE
 
 __all__ = ["main"]
 
@@ -211,18 +212,33 @@ def _run(options: argparse.Namespace) -> int:
         application = Application(
             buckets, dialects=dialects, network=model, faults=faults, log_requests=options.log_requests
         )
+        failures: list[OSError] = []
         serve(
             application,
             [s3_listener, gcs_listener],
             admin=Admin(application),
             admin_listener=admin_listener,
-            ready=lambda: print(json.dumps(announced), flush=True),  # noqa: T201 - the command's result.
+            ready=partial(_announce, announced, failures),
             certificate=str(authority.certificate) if authority else None,
             key=str(authority.key) if authority else None,
             with_parent=options.exit_with_parent,
             idle_timeout_s=options.idle_timeout_s,
         )
+    if failures:
+        reason = failures[0].strerror or failures[0]
+        raise _UsageError(f"ended, as nobody reads where it serves: standard output: {reason}", UNANNOUNCED)
     return 0
+
+
+def _announce(announced: Mapping[str, object], failures: list[OSError]) -> bool:
+    """Prints where it serves; False where standard output does not take it, such as a pipe without a reader."""
+    try:
+        print(json.dumps(announced), flush=True)  # noqa: T201 - the command's result.
+    except OSError as error:
+        failures.append(error)
+        # What it still holds would be written once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return not failures
 
 
 def _check_auth(options: argparse.Namespace) -> None:

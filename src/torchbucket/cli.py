@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Final
 
 from torchbucket.errors import ConfigError, TorchbucketError
@@ -47,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 0; 1 when a store failed or a file is not what it should be; 2 for a mistake in what was asked
         for; 130 after an interruption. Mistakes and failures are one line on stderr.
     """
+    if sys.stdout is None:  # closed when the process began
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as long as the process lives
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name may have what the terminal's encoding lacks
     try:

@@ -14,7 +14,6 @@ from bucketbench.history.wording import as_json, as_markdown, as_text
 from bucketbench.report.arguments import add_form, add_multirun, add_relative_to, names_in
 from bucketbench.report.runs import Run, by_scenario, every_run, load_run
 from bucketbench.report.table import output_width
-from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["main"]
 
@@ -56,12 +55,9 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(f"{text}\n")
         if arguments.form != "json":
             sys.stderr.write("".join(f"bucketbench history: {note}\n" for note in notes))
-        sys.stdout.flush()
     except BucketbenchError as error:
         sys.stderr.write(f"bucketbench history: {error}\n")
         return 2
-    except BrokenPipeError:
-        redirect_to_devnull(sys.stdout)  # the reader, such as head, has seen enough
     return 0
 
 

@@ -19,7 +19,6 @@ from bucketbench.report.markdown import render_markdown
 from bucketbench.report.rows import json_rows
 from bucketbench.report.runs import Run, by_scenario, load_run, newest_run
 from bucketbench.report.table import print_report
-from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["main"]
 
@@ -51,12 +50,9 @@ def main(argv: Sequence[str]) -> int:
         is_asked = bool(arguments.prices or arguments.route or arguments.form != "text")
         shown = with_costs if is_asked else runs
         _print([part for run in shown for part in by_scenario(run)], form=arguments.form)
-        sys.stdout.flush()
     except BucketbenchError as error:
         sys.stderr.write(f"bucketbench report: {error}\n")
         return 2
-    except BrokenPipeError:
-        redirect_to_devnull(sys.stdout)  # the reader, such as head, has seen enough
     return 0
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bucketbench.errors import BucketbenchError, ResultsError
 from bucketbench.scenarios import scenario_names
-from bucketbench.streams import redirect_to_devnull
 
 __all__ = ["main"]
 
@@ -45,9 +44,6 @@ def main(argv: Sequence[str]) -> int:
         sys.stdout.write(
             json.dumps(json_outcomes(outcomes), indent=2) + "\n" if arguments.json else render_markdown(of, outcomes)
         )
-        sys.stdout.flush()
-    except BrokenPipeError:
-        redirect_to_devnull(sys.stdout)  # the reader, such as head, has seen enough
     except BucketbenchError as error:
         sys.stderr.write(f"bucketbench scale: {error}\n")
         return 2

@@ -106,7 +106,23 @@ def run_program(main: Callable[[], Any], program: str, arguments: Sequence[str],
             raise ConfigurationError(text) from error
         except yaml.YAMLError as error:
             raise ConfigurationError(f"a configuration file is no YAML: {' '.join(str(error).split())}") from error
+        except UnicodeDecodeError as error:
+            conf = find_conf_directory(scenario.name, others=map(Path, _config_directories(arguments)))
+            for path in _not_utf8((conf, *map(Path, _config_directories(arguments)))):
+                raise ConfigurationError(
+                    f"{path} is not UTF-8, which a configuration file has to be: {error}"
+                ) from error
+            raise
     return 0
+
+
+def _not_utf8(directories: Iterable[Path]) -> Iterator[Path]:
+    """The configuration files that are no text; OmegaConf's error does not tell which one it was."""
+    for path in (path for directory in directories for path in sorted(directory.rglob("*.yaml"))):
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            yield path
 
 
 def register_scenario(scenario: Scenario, *, others: Iterable[Path] = ()) -> Path:

@@ -55,7 +55,7 @@ class _Server(uvicorn.Server):
         admin: uvicorn.Config,
         admin_listener: socket.socket,
         *,
-        ready: Callable[[], None],
+        ready: Callable[[], bool],
         with_parent: bool,
     ) -> None:
         super().__init__(config)
@@ -91,7 +91,7 @@ class _Server(uvicorn.Server):
         self._application.set_round_trip(await round_trip_s(self.config.ssl))
         if self._parent is not None:
             loop.add_reader(sys.stdin.fileno(), self._standard_input)
-        self._ready()
+        self.should_exit = not self._ready()
 
     def _standard_input(self) -> None:
         if not os.read(sys.stdin.fileno(), 4096):
@@ -111,7 +111,7 @@ def serve(
     *,
     admin: Callable[[MutableMapping[str, Any], AsgiReceive, AsgiSend], Awaitable[None]],
     admin_listener: socket.socket,
-    ready: Callable[[], None],
+    ready: Callable[[], bool],
     certificate: str | None = None,
     key: str | None = None,
     with_parent: bool = False,
@@ -124,7 +124,7 @@ def serve(
         listeners: listening sockets, one a dialect; closed at the end.
         admin: the admin route, an ASGI application; served without TLS.
         admin_listener: its listening socket; closed at the end.
-        ready: called once requests are answered.
+        ready: called once requests are answered; False ends it again.
         certificate: PEM file of the server's certificate chain, for TLS.
         key: PEM file of its key.
         with_parent: end when standard input ends or the parent process changes.

@@ -353,6 +353,19 @@ def test_the_module_and_the_harness_have_the_same_command(capsys: pytest.Capture
     assert done.returncode == 2
 
 
+def test_it_ends_quietly_where_nobody_reads_where_it_serves() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(command(), stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "buckettestbed: ended, as nobody reads where it serves: standard output: Broken pipe\n",
+    )
+
+
 def test_a_port_that_is_taken(testbed: RunningTestbed) -> None:
     port = str(urlsplit(testbed.s3_endpoint).port)
     done = subprocess.run(command("--port", port), capture_output=True, text=True, timeout=60, check=False)
