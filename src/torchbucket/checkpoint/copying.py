@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
+
+from torchbucket.store.thread_pool import ThreadPool
 
 __all__ = ["copy_all"]
 
@@ -24,7 +25,7 @@ def copy_all(copies: list[tuple[memoryview, memoryview]]) -> None:
     if sum(len(place) for place, _ in copies) <= _COPIED_BY_ONE_BYTES:
         _copy(copies)
         return
-    with ThreadPoolExecutor(_COPYING_THREADS, thread_name_prefix="torchbucket-copy") as pool:
+    with ThreadPool(_COPYING_THREADS, thread_name_prefix="torchbucket-copy") as pool:
         for _ in pool.map(_copy, (copies[first::_COPYING_THREADS] for first in range(_COPYING_THREADS))):
             pass
 

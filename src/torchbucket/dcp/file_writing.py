@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
@@ -21,6 +20,7 @@ from torchbucket.dcp.item_layout import check_memory, tensor_layout
 from torchbucket.dcp.manifest import FileRecord
 from torchbucket.store.http.checksums import Checksum, combined
 from torchbucket.store.owned_memory import view_of
+from torchbucket.store.thread_pool import ThreadPool
 
 __all__ = ["WrittenItem", "write_file"]
 
@@ -62,7 +62,7 @@ def write_file(
         if found is None:
             return _stream(directory, name, items, planner, ())
         contents.append(found)
-    with ThreadPoolExecutor(1, thread_name_prefix="torchbucket-sum") as thread:
+    with ThreadPool(1, thread_name_prefix="torchbucket-sum") as thread:
         summed = thread.submit(lambda: list(map(SUM.of, contents)))
         info = directory.store.write_from(directory.key(name), [piece for content in contents for piece in content])
     lengths = [sum(map(len, content)) for content in contents]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +14,7 @@ from torchbucket.dcp.manifest import MANIFEST_NAME, Manifest
 from torchbucket.dcp.metadata_file import METADATA_NAME, metadata_from
 from torchbucket.errors import CheckpointError, NotFoundError, PermissionDeniedError
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.thread_pool import ThreadPool
 
 __all__ = ["FoundFile", "checked_files", "read_manifest", "read_metadata"]
 
@@ -101,7 +101,7 @@ def _altered(directory: CheckpointDirectory, listed: Mapping[str, ObjectInfo], m
             return False
         return SUM.text(sum_of_object(directory.store, info)) != record.crc64nvme
 
-    with ThreadPoolExecutor(_SUMS_AT_ONCE, thread_name_prefix="torchbucket-dcp") as pool:
+    with ThreadPool(_SUMS_AT_ONCE, thread_name_prefix="torchbucket-dcp") as pool:
         names = sorted(listed)
         return [
             f"{name} has other bytes than were written"
@@ -126,5 +126,5 @@ def _heads(directory: CheckpointDirectory, keys: Iterable[str]) -> list[ObjectIn
         except NotFoundError:
             return None
 
-    with ThreadPoolExecutor(_HEADS_AT_ONCE, thread_name_prefix="torchbucket-dcp") as pool:
+    with ThreadPool(_HEADS_AT_ONCE, thread_name_prefix="torchbucket-dcp") as pool:
         return [info for info in pool.map(head, keys) if info is not None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Self
 
 from torchbucket.config import StoreConfig, check_config
@@ -19,6 +18,7 @@ from torchbucket.errors import CheckpointError, NotFoundError
 from torchbucket.safetensors.places import INDEX_NAME
 from torchbucket.store.protocol import ObjectInfo, Store
 from torchbucket.store.shared import shared_store
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import Address, ObjectURI
 
 __all__ = ["FoundCheckpoint", "find_checkpoints"]
@@ -165,7 +165,7 @@ class FoundCheckpoint:
         inner = tuple(f"{name.rpartition('/')[0]}/" for name in names if _INNER_MARKER.fullmatch(name))
         written = self._named_by_manifests().union(filter(_SHARD.fullmatch, names)).difference(first, last)
         between = [name for name in names if name in tensors or (name in written and not name.startswith(inner))]
-        with ThreadPoolExecutor(_DELETED_AT_ONCE, thread_name_prefix="torchbucket-prune") as pool:
+        with ThreadPool(_DELETED_AT_ONCE, thread_name_prefix="torchbucket-prune") as pool:
             for group in (first, between, last):
                 for _ in pool.map(lambda name: store.delete(self.files[name].key), group):
                     pass

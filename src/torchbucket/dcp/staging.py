@@ -6,7 +6,7 @@ import os
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Final
 
 import torch
@@ -21,6 +21,7 @@ from torchbucket.dcp.strides import contiguous_strides
 from torchbucket.public import public_in
 from torchbucket.store.fresh_memory import fresh_memory
 from torchbucket.store.owned_memory import view_of
+from torchbucket.store.thread_pool import ThreadPool
 
 __all__ = ["HostStager", "Staged"]
 
@@ -58,7 +59,7 @@ class HostStager(AsyncStager):
         self._shared = shared
         self._memory = _no_memory()
         self._is_recycled = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="torchbucket-stage") if overlap else None
+        self._thread = ThreadPool(1, thread_name_prefix="torchbucket-stage") if overlap else None
         self._stream = torch.Stream() if overlap and torch.accelerator.is_available() else None
 
     def stage(self, state_dict: dict[str, Any]) -> dict[str, Any] | Future[dict[str, Any]]:

@@ -7,7 +7,6 @@ import heapq
 import itertools
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from torch.distributed.checkpoint._extension import StreamTransformExtension
@@ -29,6 +28,7 @@ from torchbucket.dcp.prefixes import FilePrefixes
 from torchbucket.errors import ConfigError
 from torchbucket.public import public_in
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import Address
 
 __all__ = ["BucketStorageWriter"]
@@ -155,7 +155,7 @@ class BucketStorageWriter(StorageWriter):
         written: list[WriteResult] = []
         # One thread more: what lies beside is small, and must not be waited for.
         threads = self._thread_count + bool(self._beside)
-        with ThreadPoolExecutor(threads, thread_name_prefix="torchbucket-dcp") as pool:
+        with ThreadPool(threads, thread_name_prefix="torchbucket-dcp") as pool:
             beside = pool.submit(self._write_beside) if self._is_coordinator else None
             under_way = [pool.submit(write, file) for file in files]
             try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from torchbucket.fsspec.directories import descendants, holds_any
 from torchbucket.fsspec.open_files import exists_already
 from torchbucket.store.protocol import ObjectData, Read, Store
 from torchbucket.store.store_future import result_of
+from torchbucket.store.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     _FileSystem = Any
@@ -263,7 +264,7 @@ def _each(function: Callable[[Any], object], items: Iterable[Any]) -> None:
     if len(chosen) == 1:
         function(chosen[0])
     elif chosen:
-        with ThreadPoolExecutor(min(_AT_ONCE, len(chosen)), thread_name_prefix="torchbucket-fsspec") as pool:
+        with ThreadPool(min(_AT_ONCE, len(chosen)), thread_name_prefix="torchbucket-fsspec") as pool:
             futures = [pool.submit(function, item) for item in chosen]
         for future in futures:
             future.result()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +18,7 @@ from torchbucket.lightning.run_history import RunHistory
 from torchbucket.public import public_in
 from torchbucket.store.protocol import Store
 from torchbucket.store.shared import shared_store
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import ObjectURI
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class BucketCheckpointIO(CheckpointIO):
             _log.warning("%s is removed, but not what may lie below it as a directory: %s", location, error)
             return
         if within:
-            with ThreadPoolExecutor(min(_REMOVALS, len(within))) as pool:
+            with ThreadPool(min(_REMOVALS, len(within))) as pool:
                 list(pool.map(store.delete, within))
 
     def _begin_save(self, path: str | os.PathLike[str], storage_options: Any | None) -> ObjectURI:

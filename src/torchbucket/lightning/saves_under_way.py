@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from typing import Any
 
 from torchbucket.lightning.location import located
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import ObjectURI
 
 __all__ = ["SavesUnderWay"]
@@ -24,7 +25,7 @@ class SavesUnderWay:
         self._saving: ObjectURI | None = None
         self._is_there: Callable[[], bool] = bool
         self._next: list[Future[None]] = []  # what is done once that is durable, in this order
-        self._queue: ThreadPoolExecutor | None = None
+        self._queue: ThreadPool | None = None
         self._failed = False
 
     @property
@@ -92,7 +93,7 @@ class SavesUnderWay:
                 _log.warning("%s is not %s, since the save to %s before it failed", location, what, saving)
 
         if self._queue is None:
-            self._queue = ThreadPoolExecutor(1, "torchbucket-lightning")
+            self._queue = ThreadPool(1, "torchbucket-lightning")
         self._next.append(self._queue.submit(once_durable))
 
     def end(self) -> None:

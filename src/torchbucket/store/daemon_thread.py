@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,16 @@ class DaemonThread(threading.Thread):
 
     def __init__(self, target: Callable[..., object], *, args: tuple[object, ...] = (), name: str) -> None:
         super().__init__(target=target, args=args, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start it.
+
+        Raises:
+            RuntimeError: no thread can be started, since there are too many or the interpreter is being torn down.
+        """
+        if sys.is_finalizing():  # Python 3.11 would wait for ever for a thread that never runs; later ones raise this.
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        super().start()
 
 
 def join_all(timeout_s: float) -> None:

@@ -6,6 +6,7 @@ Only their own methods can refuse: ``concurrent.futures.wait`` and ``as_complete
 from __future__ import annotations
 
 import _thread
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -58,11 +59,16 @@ class TransportThread(DaemonThread):
 
 
 def refuse_to_wait(for_what: str) -> None:
-    """Raise ``StoreError`` where this thread must not wait for a store, since it is one that gets stores on.
+    """Raise ``StoreError`` where waiting for a store would never end: no other thread runs, or this one serves stores.
 
     Args:
         for_what: what would be waited for, for the message.
     """
+    if sys.is_finalizing():
+        raise StoreError(
+            f"{for_what}: the interpreter is being torn down and runs no other thread, so that no store gets on any "
+            "more. This was called from a destructor; do it before the program ends, or in an atexit handler"
+        )
     if on_store_thread():
         raise StoreError(
             f"{for_what}: a store's own thread cannot wait, since it is what brings the result. This was called from a "

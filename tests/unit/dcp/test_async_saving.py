@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import thread as python_pools
 from typing import Any
 
 import pytest
@@ -122,6 +123,19 @@ def test_a_copy_beside_the_training_that_fails_is_told_by_both_futures() -> None
         assert saved.upload_completion.done()
         saver.save({"weight": torch.ones(10)}, BucketStorageWriter("memory://async/beside/step-2"))
     assert is_complete("memory://async/beside/step-2")
+
+
+def test_a_program_may_end_while_a_save_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, writer = training_state(3), Held("memory://async/run/last")
+    saver = AsyncSaver()
+    saved = saver.save(state, writer)
+    # As at the exit: the interpreter waits for the thread that saves, and no pool of Python's takes work any more.
+    monkeypatch.setattr(python_pools, "_shutdown", True)
+    writer.may_write.set()
+    saved.upload_completion.result(60)
+    monkeypatch.undo()
+    assert same(loaded("memory://async/run/last", state), state)
+    saver.close()
 
 
 def test_a_process_needs_a_group() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -58,3 +59,10 @@ def test_statistics_know_no_other_part_but_the_errors() -> None:
     contract = CONTRACTS["statistics and records do no I/O and know no other layer"]
     others = PARTS - set(contract["source_modules"]) - {"bucketbench.errors"}
     assert others <= set(contract["forbidden_modules"])
+
+
+def test_the_library_has_no_threads_that_fail_or_abort_at_an_exit() -> None:
+    """Its own pools take work until the end, and for its own daemons an exit waits a little."""
+    wrong = re.compile(r"\bThreadPoolExecutor\(|daemon=True")
+    found = {path.name for path in (ROOT / "src/torchbucket").rglob("*.py") if wrong.search(path.read_text())}
+    assert found == {"daemon_thread.py"}

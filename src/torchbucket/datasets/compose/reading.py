@@ -6,7 +6,7 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
@@ -28,6 +28,7 @@ from torchbucket.listing import Listing
 from torchbucket.store import Read, open_store
 from torchbucket.store.protocol import ObjectData, ObjectInfo
 from torchbucket.store.store_future import submit_to
+from torchbucket.store.thread_pool import ThreadPool
 
 __all__ = ["check_compose", "composed_readers", "group_positions"]
 
@@ -166,7 +167,7 @@ class _Composing:
     def __init__(self, source: ObjectSource, compose: Compose) -> None:
         self._source = source
         self._store = source.store
-        self._pool = ThreadPoolExecutor(compose.requests_in_flight, thread_name_prefix="torchbucket-compose")
+        self._pool = ThreadPool(compose.requests_in_flight, thread_name_prefix="torchbucket-compose")
         self._temporaries = LivingTemporaries(
             lambda: open_store(source.root, source.config), self._store, compose.prefix
         )

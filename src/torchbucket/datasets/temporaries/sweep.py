@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -15,6 +14,7 @@ from torchbucket.public import public
 from torchbucket.store import open_store
 from torchbucket.store.protocol import ObjectInfo, OpenUpload, Store
 from torchbucket.store.temporary_names import made_at_s
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import Address, ObjectURI
 
 __all__ = ["SweptTemporaries", "sweep_temporaries"]
@@ -110,7 +110,7 @@ def sweep_temporaries(
 
 
 def _done(work: Callable[[T], bool], items: Sequence[T]) -> Iterator[T]:
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="torchbucket-sweep") as pool:
+    with ThreadPool(_AT_ONCE, thread_name_prefix="torchbucket-sweep") as pool:
         try:
             yield from (item for item, was_done in zip(items, pool.map(work, items), strict=True) if was_done)
         except BaseException:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +16,7 @@ from torchbucket.dcp.marker import end_manifest, publish, refuse_overwriting, ta
 from torchbucket.errors import CheckpointError, StoreError
 from torchbucket.safetensors.places import INDEX_NAME
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.thread_pool import ThreadPool
 
 __all__ = ["BegunSave", "begin_save"]
 
@@ -77,7 +77,7 @@ class BegunSave:
             with suppress(StoreError):
                 self.directory.store.delete(self.directory.key(name))
 
-        with ThreadPoolExecutor(_DELETED_AT_ONCE, thread_name_prefix="torchbucket-dcp") as pool:
+        with ThreadPool(_DELETED_AT_ONCE, thread_name_prefix="torchbucket-dcp") as pool:
             for _ in pool.map(remove, left):
                 pass
 

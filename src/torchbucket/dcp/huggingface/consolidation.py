@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import uuid
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch.distributed as dist
@@ -24,6 +23,7 @@ from torchbucket.dcp.ranks import Ranks
 from torchbucket.errors import ConfigError
 from torchbucket.public import public_in
 from torchbucket.safetensors.places import TensorFile
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import Address
 
 __all__ = ["check_thread_count", "consolidate", "consolidate_directory"]
@@ -137,7 +137,7 @@ def consolidate_directory(
 
     def make_own() -> dict[str, FileRecord]:
         own = _dealt(work.outputs, ranks.count)[ranks.rank]
-        with ThreadPoolExecutor(thread_count, thread_name_prefix="torchbucket-consolidate") as pool:
+        with ThreadPool(thread_count, thread_name_prefix="torchbucket-consolidate") as pool:
             under_way = [pool.submit(make, output) for output in own]
             try:
                 return {output.name: one.result() for output, one in zip(own, under_way, strict=True)}

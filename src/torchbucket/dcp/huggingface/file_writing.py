@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +20,7 @@ from torchbucket.errors import CheckpointError
 from torchbucket.safetensors.header import header_bytes, quoted
 from torchbucket.safetensors.tensors import check_tensor, element_type, memory_of, shape_in_file
 from torchbucket.store.http.checksums import Checksum, combined
+from torchbucket.store.thread_pool import ThreadPool
 
 __all__ = ["piece_of", "write_tensors"]
 
@@ -82,7 +82,7 @@ def write_tensors(
     key, store = directory.key(name), directory.store
     if all(entry.is_in_memory for entry in entries):
         pieces = [memoryview(header), *(entry.memory() for entry in entries)]
-        with ThreadPoolExecutor(1, thread_name_prefix="torchbucket-sum") as thread:
+        with ThreadPool(1, thread_name_prefix="torchbucket-sum") as thread:
             summed = thread.submit(lambda: [SUM.of([piece]) for piece in pieces])
             info = store.write_from(key, pieces)
         sums = summed.result()

@@ -6,7 +6,6 @@ import dataclasses
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
@@ -26,6 +25,7 @@ from torchbucket.dcp.ranks import Ranks
 from torchbucket.errors import CheckpointError, ConfigError
 from torchbucket.public import public_in
 from torchbucket.safetensors.header import quoted
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import Address
 
 __all__ = ["BucketHuggingFaceWriter"]
@@ -191,7 +191,7 @@ class BucketHuggingFaceWriter(StorageWriter):
         def write(name: str) -> list[WrittenItem]:
             return write_tensors(self._data, name, files[name], planner, sharded=self._save_distributed)
 
-        with ThreadPoolExecutor(self._thread_count, thread_name_prefix="torchbucket-dcp") as pool:
+        with ThreadPool(self._thread_count, thread_name_prefix="torchbucket-dcp") as pool:
             under_way = [pool.submit(write, name) for name in files]
             try:
                 for one in under_way:

@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from torchbucket.store.protocol import ListedPage, ObjectData, ObjectInfo, OpenU
 from torchbucket.store.scatter import check_within
 from torchbucket.store.store_future import become_store_thread, refuse_to_wait, submit_to
 from torchbucket.store.temporary_names import target_of
+from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.store.writable_bytes import writable_bytes
 from torchbucket.uri import ObjectURI, key_bytes
 
@@ -66,7 +67,7 @@ class FileStore(BaseStore):
     def renew(self) -> None:
         """Give a forked child threads of its own."""
         self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: ThreadPool | None = None
 
     @property
     def lists_by_walking(self) -> bool:
@@ -116,7 +117,7 @@ class FileStore(BaseStore):
         with self._lock:
             if self._pool is None:
                 workers = min(self._config.concurrency, _READERS)
-                self._pool = ThreadPoolExecutor(workers, "torchbucket-file", initializer=become_store_thread)
+                self._pool = ThreadPool(workers, "torchbucket-file", initializer=become_store_thread)
             return submit_to(self._pool, work)
 
     def _fill(
