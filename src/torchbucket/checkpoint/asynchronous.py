@@ -19,6 +19,7 @@ from torchbucket.checkpoint.snapshot import Snapshot, take_snapshot
 from torchbucket.config import StoreConfig
 from torchbucket.public import public, public_in
 from torchbucket.store.protocol import ObjectInfo, Store, address_in
+from torchbucket.store.starting import start_threads
 from torchbucket.uri import Address
 
 __all__ = ["save_async", "save_async_to"]
@@ -63,6 +64,7 @@ def save_async_to(store: Store, key: str, obj: Any, *, multipart: bool = True, v
     try:
         background.take(future)
         pieces = _snapshots.copy_of(obj)
+        start_threads(store)
     except BaseException:
         background.drop(future)
         raise

@@ -38,7 +38,8 @@ class SharedBlock:
     def __init__(self, size_bytes: int, *, descriptor: int | None = None) -> None:
         self.size_bytes = size_bytes
         self._descriptor = _new_file(size_bytes) if descriptor is None else descriptor
-        self._close = weakref.finalize(self, os.close, self._descriptor)
+        # Not at the exit, at which the number may serve another file before the last who locks the block is gone.
+        weakref.finalize(self, os.close, self._descriptor).atexit = False
         self.memory = mmap.mmap(self._descriptor, size_bytes)
         self.renew()
         renew_after_fork(self)

@@ -28,6 +28,7 @@ from torchbucket.dcp.prefixes import FilePrefixes
 from torchbucket.errors import ConfigError
 from torchbucket.public import public_in
 from torchbucket.store.protocol import ObjectInfo
+from torchbucket.store.starting import start_threads
 from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import Address
 
@@ -93,6 +94,7 @@ class BucketStorageWriter(StorageWriter):
         self._is_coordinator = False
         self._rank: int | None = None
         self._use_collectives = True
+        start_threads(self._directory.store)  # for a save in the background, which the program may not outlast
 
     @property
     def checkpoint_id(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -266,5 +266,10 @@ def _each(function: Callable[[Any], object], items: Iterable[Any]) -> None:
     elif chosen:
         with ThreadPool(min(_AT_ONCE, len(chosen)), thread_name_prefix="torchbucket-fsspec") as pool:
             futures = [pool.submit(function, item) for item in chosen]
+            try:
+                wait(futures)
+            except BaseException:  # Ctrl-C, which is not to wait for thousands that have not begun
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         for future in futures:
             future.result()

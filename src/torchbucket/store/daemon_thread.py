@@ -1,17 +1,23 @@
-"""Threads for which an exit waits a little, though it does not depend on them."""
+"""Threads for which an exit waits a little, though it does not depend on them, and what has them end."""
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Final
 
-__all__ = ["DaemonThread", "join_all"]
+__all__ = ["DaemonThread", "call_at_exit"]
+
+# How long an exit waits for threads that were told to end; one that is in a callback of the program's may never.
+_PATIENCE_S: Final = 2.0
 
 
 class DaemonThread(threading.Thread):
-    """A thread that does not keep the interpreter from its exit, and is waited for there as long as ``join_all`` says.
+    """A thread that does not keep the interpreter from its exit, and is waited for there for some seconds.
 
     One that still runs while the interpreter is torn down is ended by unwinding whatever it is in, at its next step.
     Where that is compiled code, such as the destructor of a tensor whose memory it frees, C++ aborts the process.
@@ -31,9 +37,23 @@ class DaemonThread(threading.Thread):
         super().start()
 
 
-def join_all(timeout_s: float) -> None:
-    """Wait until all such threads of this process have ended, for so long at most altogether."""
-    stop_s = time.monotonic() + timeout_s
+def call_at_exit(function: Callable[[], object]) -> None:
+    """Have a function called at the interpreter's exit, before its daemons are waited for: one that has them end.
+
+    The last one given is called first, and what one raises does not keep the others from their turn.
+    """
+    _at_exit.callback(function)
+
+
+def _join_all() -> None:
+    stop_s = time.monotonic() + _PATIENCE_S
     for thread in threading.enumerate():
         if isinstance(thread, DaemonThread) and thread is not threading.current_thread():
             thread.join(max(0.0, stop_s - time.monotonic()))
+
+
+# With all of the stores' ends behind one handler, those that the program registers once stores are imported come before
+# it, and still have their stores.
+_at_exit: Final = ExitStack()
+_at_exit.callback(_join_all)
+atexit.register(_at_exit.close)

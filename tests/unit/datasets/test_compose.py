@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures import thread as python_pools
 
 import pytest
 
@@ -25,6 +26,7 @@ from torchbucket import (
     UnsupportedError,
 )
 from torchbucket.datasets.compose.reading import group_positions
+from torchbucket.datasets.temporaries.living import LivingTemporaries, NoMoreTemporariesError
 from torchbucket.listing import Listing, Manifest
 from torchbucket.listing.version_column import VersionColumn
 from torchbucket.store import ObjectData, ObjectInfo, Read, open_store
@@ -252,6 +254,15 @@ def test_closing_waits_for_what_is_being_made(store):
     samples.close()
     assert len(store.composed) == 3
     assert left(store) == []
+
+
+def test_nothing_more_is_made_once_the_exit_has_begun(store, monkeypatch):
+    temporaries = LivingTemporaries(lambda: store, store, "temporaries/")
+    monkeypatch.setattr(python_pools, "_shutdown", True)  # pools still do the work that they have
+    with pytest.raises(NoMoreTemporariesError), temporaries.making():
+        pass
+    assert temporaries.is_empty
+    assert temporaries.close() == []
 
 
 def test_what_cannot_be_composed_is_refused_at_construction(store, tmp_path):

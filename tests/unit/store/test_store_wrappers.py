@@ -16,7 +16,8 @@ from unittest.mock import Mock
 import pytest
 
 from torchbucket.errors import ConfigError, NotFoundError, StoreError
-from torchbucket.store import ObjectData, ObjectInfo, Read, Store, open_store
+from torchbucket.store import ObjectData, ObjectInfo, Read, Store, StoreConfig, open_store
+from torchbucket.store.starting import start_threads
 from torchbucket.store.store_future import TransportThread
 from torchbucket.store.wrappers import (
     ForwardingStore,
@@ -437,6 +438,29 @@ def test_a_delayed_call_is_made_though_a_thread_could_not_be_started_for_one_bef
             delays.add(time.monotonic(), lambda: None)
     delays.add(time.monotonic(), made.set)
     assert made.wait(60)
+
+
+def test_an_exit_waits_for_no_delayed_call() -> None:
+    delays, made = _Delays(), threading.Event()
+    threads = set(threading.enumerate())
+    delays.add(time.monotonic() + 3600, made.set)
+    (thread,) = set(threading.enumerate()) - threads
+    delays.end()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert not made.is_set()
+
+
+def test_a_stores_thread_starts_before_its_first_request() -> None:
+    store = open_store("s3://bucket", StoreConfig(region="us-east-1"))
+    threads = set(threading.enumerate())
+    start_threads(MeteredStore(LimitedStore(store, 1)))
+    (thread,) = set(threading.enumerate()) - threads
+    assert thread.name == "torchbucket-transport"
+    start_threads(store)
+    assert set(threading.enumerate()) - threads == {thread}
+    store.close()
+    start_threads(memory())
 
 
 def test_a_throttled_read_given_up_is_never_begun() -> None:

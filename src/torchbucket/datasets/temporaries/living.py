@@ -18,6 +18,7 @@ from torchbucket.errors import StoreError
 from torchbucket.store.daemon_thread import DaemonThread
 from torchbucket.store.protocol import Store
 from torchbucket.store.temporary_names import temporary_key
+from torchbucket.store.thread_pool import exit_has_begun
 
 __all__ = ["LivingTemporaries", "NoMoreTemporariesError"]
 
@@ -70,9 +71,9 @@ class LivingTemporaries:
         key = temporary_key(f"{self._prefix}{secrets.token_hex(8)}")
         self._making[key] = None
         try:
-            # After the key is known, so that who closes either sees it or is seen. The interpreter ends its main thread
-            # before it waits for others.
-            if self._closing or not threading.main_thread().is_alive():
+            # After the key is known, so that who closes either sees it or is seen. The interpreter that exits waits for
+            # pools and their work, which nobody would read any more.
+            if self._closing or exit_has_begun():
                 raise NoMoreTemporariesError
             self._keys[key] = None
             yield key
@@ -151,7 +152,7 @@ class _Process:
             cls._living, cls._signals, cls._at_end, cls._pid = {}, None, None, os.getpid()
         cls._living[id(temporaries)] = temporaries
         if not cls._at_exit:
-            # Registered after the transport's own end, so it runs before that.
+            # Registered after the stores' own end, so it runs before that.
             cls._at_exit = True
             atexit.register(cls.end, anew=False)
         if cls._at_end is None:

@@ -25,6 +25,7 @@ from torchbucket.dcp.ranks import Ranks
 from torchbucket.errors import CheckpointError, ConfigError
 from torchbucket.public import public_in
 from torchbucket.safetensors.header import quoted
+from torchbucket.store.starting import start_threads
 from torchbucket.store.thread_pool import ThreadPool
 from torchbucket.uri import Address
 
@@ -101,6 +102,7 @@ class BucketHuggingFaceWriter(StorageWriter):
         self._consolidation_threads = thread_count_consolidation if enable_consolidation else None
         self._overwrite = overwrite
         self._place(uri)
+        start_threads(self._directory.store)  # for a save in the background, which the program may not outlast
 
     def _place(self, uri: Address) -> None:
         self._directory = self._data = CheckpointDirectory.at(uri, self._config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from torchbucket.errors import UnsupportedError
 from torchbucket.store.arguments import check_key
 from torchbucket.store.base import BaseStore, refuse_fields
 from torchbucket.store.conditions import Condition
+from torchbucket.store.daemon_thread import call_at_exit
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.http.composition import compose_many
 from torchbucket.store.http.dialect import Dialect
@@ -201,6 +201,10 @@ class HttpStore(BaseStore):
         check_key(upload.key)
         self._ask(self._dialect.abort_upload(upload.key, upload.upload_id))
 
+    def start(self) -> None:
+        """Start the transport's thread, which the first request would else."""
+        self._transport.submit(())
+
     def close(self) -> None:
         """End the transport's thread and connections, once what was begun is done."""
         self._transport.close()
@@ -210,12 +214,5 @@ class HttpStore(BaseStore):
         return self._transport.run(operation)
 
 
-def _at_exit() -> None:
-    # Bounded, since an exit must not hang: what is still on the way is cut.
-    try:
-        abort_open_writers()
-    finally:
-        close_all(timeout_s=2.0)
-
-
-atexit.register(_at_exit)
+call_at_exit(close_all)
+call_at_exit(abort_open_writers)

@@ -142,8 +142,10 @@ class Loop:
         if now_s < self._idle_since_s + _IDLE_S:
             return False
         with self._entrance:
-            self._stopping = self._stopping or not self._inbox
-        return self._stopping
+            if self._inbox:
+                return False  # which whoever closes meanwhile may want done
+            self._stopping = True
+        return True
 
     def _wait_s(self) -> float | None:
         hedge_s = None if self._hedges is None else self._hedges.next_s()

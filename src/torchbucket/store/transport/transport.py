@@ -14,7 +14,6 @@ from concurrent.futures import wait
 from typing import Any, Final, TypeVar
 
 from torchbucket.config import StoreConfig
-from torchbucket.store.daemon_thread import join_all
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.store_future import refuse_to_wait
 from torchbucket.store.transport.curl_engine import CurlEngine
@@ -137,13 +136,9 @@ class Transport:
 _transports: weakref.WeakValueDictionary[int, Transport] = weakref.WeakValueDictionary()
 
 
-def close_all(timeout_s: float) -> None:
-    """Cut every transport of the process short, at the interpreter's exit.
-
-    Waited for is also the thread of a transport that is gone already, which ends by itself.
-    """
+def close_all() -> None:
+    """Cut every transport of the process short, at the interpreter's exit, and wait for none."""
     for reference in _transports.valuerefs():
         transport = reference()
         if transport is not None:
             transport.close(drain=False, timeout_s=0.0)
-    join_all(timeout_s)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from torchbucket.store.daemon_thread import call_at_exit
 from torchbucket.store.forking import renew_after_fork
 from torchbucket.store.store_future import TransportThread
 
@@ -39,6 +40,12 @@ class _Delays:
             heapq.heappush(self._calls, (due_s, next(self._numbers), call))
             self._changed.notify()
 
+    def end(self) -> None:
+        """Make none of the calls that are to come, and have the thread end, at the interpreter's exit."""
+        with self._changed:
+            self._calls.clear()
+            self._changed.notify()
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -57,6 +64,7 @@ class _Delays:
 
 
 _delays = _Delays()
+call_at_exit(_delays.end)
 
 
 def call_at(due_s: float, call: Callable[[], None]) -> None:

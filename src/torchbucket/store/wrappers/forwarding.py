@@ -21,6 +21,7 @@ from torchbucket.store.protocol import (
     Target,
 )
 from torchbucket.store.scatter import checked_targets
+from torchbucket.store.starting import start_threads
 from torchbucket.store.writer import BaseWriter
 from torchbucket.uri import key_bytes
 
@@ -159,6 +160,10 @@ class ForwardingStore(Store):
 
     def abort_upload(self, upload: OpenUpload) -> None:
         self._call("abort_upload", lambda: self._inner.abort_upload(upload))
+
+    def start(self) -> None:
+        """Start what the inner store needs; see ``start_threads``."""
+        start_threads(self._inner)
 
     def close(self) -> None:
         self._inner.close()
