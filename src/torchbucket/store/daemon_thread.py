@@ -13,7 +13,8 @@ from typing import Final
 __all__ = ["DaemonThread", "call_at_exit"]
 
 # How long an exit waits for threads that were told to end; one that is in a callback of the program's may never.
-_PATIENCE_S: Final = 2.0
+# Source: chosen; 2 s were too few for callbacks that use torch, on two processors with work for fourteen.
+_PATIENCE_S: Final = 5.0
 
 
 class DaemonThread(threading.Thread):
