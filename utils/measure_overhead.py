@@ -36,12 +36,12 @@ LIMIT = 0.02
 
 TEXT = """\
 How much longer a loop takes because it is measured. Of two passes of one loop, one is the scenario's own measurement:
-the clock around each fetch, the comparison of every sample or name with what it should be, the records, and the thread
-that samples memory and processors. The other is the same client, DataLoader and order with nothing around it, while the
-measurement's process stands still. Each is the first of every other pair. Settings are those of the default sweeps (two
-workers, batches of 32, a network within a region). The overhead is by how much longer the measured pass took: the
-median over the pairs, in brackets its interval at 95 %, which is wide where passes of one loop differ by more than
-measuring costs, as on a busy machine."""
+the clock around each fetch, the comparison of every sample or name with what it should be (of the content of samples
+the share that is compared by default, `verify_share`), the records, and the thread that samples memory and processors.
+The other is the same client, DataLoader and order with nothing around it, while the measurement's process stands still.
+Each is the first of every other pair. Settings are those of the default sweeps (two workers, batches of 32, a network
+within a region). The overhead is by how much longer the measured pass took: the median over the pairs, in brackets its
+interval at 95 %, which is wide where passes of one loop differ by more than measuring costs, as on a busy machine."""
 
 
 def main() -> int:
@@ -104,6 +104,11 @@ def target_of(testbed: RunningTestbed, prefix: str) -> Target:
     )
 
 
+def verify_share() -> float:
+    """The share of the samples that a measured epoch compares whole, as it is configured."""
+    return float(yaml.safe_load((ROOT / "conf" / "dataset.yaml").read_text(encoding="utf-8"))["verify_share"])
+
+
 def client(scenario: str, name: str) -> Component:
     """A client as its file configures it."""
     fields = yaml.safe_load((ROOT / "conf" / scenario / "client" / f"{name}.yaml").read_text(encoding="utf-8"))
@@ -119,6 +124,7 @@ def dataset_job(component: Component, target: Target, samples: Path, *, batch_si
             num_workers=2, batch_size=batch_size, prefetch_factor=2, start_method="fork", persistent_workers=True,
             pin_memory=False, shuffle=False,
         ), epochs=1, warmup_samples=32, seed=0, device="cpu", local_copy=None,
+        verify_share=verify_share(),
     )  # fmt: skip
 
 

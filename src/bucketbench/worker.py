@@ -4,7 +4,8 @@ It reads ``job.json`` and writes ``operations.jsonl`` and ``usage.jsonl`` (raw r
 is) and, at the end, ``outcome.json``:
 
 - ``status``: ``ok`` or ``failed``, and ``reason``, null when ok;
-- ``verification``: ``checked``, ``mismatched``, ``missing``, ``duplicated``, or null where nothing was measured;
+- ``verification``: what was compared and found (`bucketbench.scenarios.verification`), or null where nothing was
+  measured;
 - ``server``: what the testbed counted meanwhile (`bucketbench.statistics.ServerCounts`), or null;
 - ``details``: how it was measured, by the scenario, and how memory was counted;
 - ``versions``: of Python and the packages that the job requires;

@@ -31,7 +31,7 @@ from bucketbench.results.raw import read_raw
 from bucketbench.scenarios.dataset import measurement as dataset_measurement
 from bucketbench.scenarios.dataset.job import DatasetJob
 from bucketbench.scenarios.dataset.loading import EpochOrder
-from bucketbench.scenarios.dataset.metering import Limit, as_delivered
+from bucketbench.scenarios.dataset.metering import SharedNumber, as_delivered
 from bucketbench.scenarios.listing import measurement as listing_measurement
 from bucketbench.scenarios.listing.job import ListingJob
 from bucketbench.scenarios.recording import Recorder
@@ -176,7 +176,7 @@ class _Map(Dataset[None]):
 class _Iterable(IterableDataset[None]):
     """The same of an iterable data set, up to a number of samples a worker."""
 
-    def __init__(self, inner: Any, batch_size: int, limit: Limit) -> None:
+    def __init__(self, inner: Any, batch_size: int, limit: SharedNumber) -> None:
         self._inner = inner
         self._batch_size = batch_size
         self._limit = limit

@@ -56,6 +56,7 @@ def _derived(result: JobResult, directory: Path) -> JobResult:
             (operations, usage),
             server=server,
             details=result.details,
+            verification=result.verification,
             nodes=nodes if isinstance(nodes, int) else 1,
             memory_mib=memory_mib if isinstance(memory_mib, int) else None,
         )

@@ -131,6 +131,7 @@ def job_result(
                 records,
                 server=_server_counts(outcome),
                 details=outcome["details"],
+                verification=outcome["verification"],
                 nodes=settings.config["nodes"],
                 memory_mib=memory_mib,
             )
@@ -213,6 +214,7 @@ def validity_of(
     *,
     server: ServerCounts | None,
     details: Mapping[str, Any],
+    verification: Mapping[str, Any] | None,
     nodes: int,
     memory_mib: int | None,
 ) -> Validity:
@@ -222,6 +224,7 @@ def validity_of(
         records: its operations and usage samples.
         server: what the server counted; None where it tells nothing.
         details: how it was measured.
+        verification: what was compared.
         nodes: machines that it ran on.
         memory_mib: of the machine, where it is known.
     """
@@ -232,6 +235,7 @@ def validity_of(
             usage=usage,
             server=server,
             details={name: str(value) for name, value in details.items()},
+            verification=verification,
             nodes=nodes,
             memory_bytes=None if memory_mib is None else memory_mib << 20,
         )

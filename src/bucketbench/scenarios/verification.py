@@ -13,18 +13,21 @@ NOTES_KEPT: Final = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerificationCounts:
-    """What the measured passes delivered, all of them together.
+    """What the measured passes delivered, all of them together, and what was wrong before them.
 
     Args:
-        checked: samples whose content was compared.
-        mismatched: samples with an unknown key, a wrong size or wrong content.
+        checked: samples of the measured passes that were compared with what they should be.
+        mismatched: samples with an unknown key, a wrong size or wrong content, those of the warm-up included.
         missing: samples that no batch delivered and for which no error was reported, counted once an epoch.
         duplicated: deliveries of a sample beyond its first in an epoch.
         errors: samples that the client failed to deliver, or the model to decode.
         notes: the first few things that were wrong, in words.
+        checked_by_size: of ``checked`` those of which key and size were compared and not the content; the rest was
+            compared whole.
+        checked_in_warmup: samples of a warm-up that were compared whole; they are not among ``checked``.
     """
 
-    counted: ClassVar[str] = "samples of the measured epochs"
+    counted: ClassVar[str] = "samples of the warm-up and the measured epochs"
     """What is counted, for the reason of a failure."""
 
     checked: int
@@ -33,6 +36,8 @@ class VerificationCounts:
     duplicated: int
     errors: int
     notes: tuple[str, ...] = ()
+    checked_by_size: int = 0
+    checked_in_warmup: int = 0
 
     @property
     def failure(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.figures import ServerCounts
@@ -33,6 +33,7 @@ class Evidence:
         details: how it was measured.
         nodes: machines that its ranks ran on, as many on each.
         memory_bytes: of the machine; None where it is not known.
+        verification: what was compared with what it should be, as results have it; None where they do not tell.
     """
 
     operations: Sequence[Operation]
@@ -41,6 +42,7 @@ class Evidence:
     details: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
     memory_bytes: int | None = None
+    verification: Mapping[str, Any] | None = None
 
     @property
     def windows(self) -> list[Window]:

@@ -9,6 +9,7 @@ from typing import Final
 from bucketbench.records import Mark, State
 from bucketbench.validity.caches import page_cache
 from bucketbench.validity.clock import clock_jump
+from bucketbench.validity.contents import unverified
 from bucketbench.validity.evidence import Evidence, NotJudgedError
 from bucketbench.validity.paths import other_path
 from bucketbench.validity.processors import other_load, steal
@@ -24,6 +25,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "clock_jump": clock_jump,
     "page_cache": page_cache,
     "other_path": other_path,
+    "unverified": unverified,
     "network_model": network_model,
     "server_saturated": server_saturated,
     "steal": steal,

@@ -129,7 +129,7 @@ def test_some_of_a_prefix(testbed: RunningTestbed, tmp_path: Path) -> None:
     jobs = run(tmp_path, testbed, *where, "client=torchbucket-map,torchbucket-iterable")
     # The first object stands for a folder: it is one of the twelve that are read, and no sample.
     assert [job["verification"]["checked"] for job in jobs] == [11, 11]
-    assert jobs[0]["details"]["data"].endswith("the content of 12 is compared")
+    assert jobs[0]["details"]["data"].endswith("the content of 12 is known")
 
 
 @pytest.mark.nightly  # two of them on each commit

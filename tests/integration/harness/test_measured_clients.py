@@ -107,6 +107,23 @@ def test_a_failure_has_its_reason(measured: Callable[..., dict[str, Any]], clien
         assert {name: found["verification"][name] for name in counts} == counts
 
 
+def test_damage_is_found_in_its_turn_in_the_warm_up_or_at_once_without_one(
+    measured: Callable[..., dict[str, Any]],
+) -> None:
+    in_turn = measured("WrongBytes", verify_share=0.25, epochs=4)
+    assert (in_turn["status"], in_turn["verification"]["mismatched"]) == ("failed", 1)
+    assert in_turn["verification"]["checked"] == 4 * SAMPLES
+    assert in_turn["verification"]["checked_by_size"] == 3 * SAMPLES
+    passes, rest = divmod(in_turn["verification"]["checked_in_warmup"], 4)
+    assert (rest, passes > 0) == (0, True)
+    for changes in ({"warmup_samples": SAMPLES}, {"warmup_samples": 0}):
+        found = measured("WrongBytes", verify_share=0.01, **changes)
+        assert "arrived with wrong content; first: '000000011" in found["reason"]
+    assert found["verification"]["checked_by_size"] == 0, "the first epoch, without a warm-up"
+    found = measured("Good", verify_share=0.01)
+    assert (found["status"], found["verification"]["checked_by_size"]) == ("ok", SAMPLES - 1), "one at least"
+
+
 def test_no_epoch_follows_one_that_failed(measured: Callable[..., dict[str, Any]], capfd: Any) -> None:
     found = measured("Missing", epochs=None, min_measured_s=60.0)
     assert (found["verification"]["checked"], found["verification"]["missing"]) == (SAMPLES - 2, 2)

@@ -2,53 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pytest
-import xxhash
-
-from bucketbench.scenarios.dataset.delivery import ContentCheck, DeliveryLedger, size_bytes_of
-
-CONTENT = {"a.jpg": b"first", "b.jpg": b"second", "c/d.jpg": b""}
-
-
-@pytest.fixture
-def check(tmp_path: Path) -> ContentCheck:
-    lines = [
-        json.dumps({"key": key, "size_bytes": len(data), "xxh3_128": xxhash.xxh3_128_hexdigest(data)})
-        for key, data in CONTENT.items()
-    ]
-    path = tmp_path / "samples.jsonl"
-    path.write_text("\n".join(lines))
-    return ContentCheck.from_file(path)
-
-
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_right_content_has_its_position(check: ContentCheck, kind: type) -> None:
-    assert [check.position(key, kind(data)) for key, data in CONTENT.items()] == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("key", "data", "words"),
-    [
-        ("z.jpg", b"first", "does not have"),
-        ("a.jpg", b"firs", "4 bytes, the manifest has 5"),
-        ("a.jpg", b"First", "checksum"),
-        ("a.jpg", "first", "str, expected bytes"),
-        ("a.jpg", None, "NoneType"),
-        (b"a.jpg", b"first", "does not have"),
-        (["a.jpg"], b"first", "does not have"),
-    ],
-)
-def test_wrong_content_is_named(check: ContentCheck, key: object, data: object, words: str) -> None:
-    found = check.position(key, data)
-    assert isinstance(found, str)
-    assert words in found
-
-
-def test_the_size_of_a_view_is_in_bytes() -> None:
-    assert size_bytes_of(memoryview(bytes(16)).cast("Q")) == 16
+from bucketbench.scenarios.dataset.delivery import DeliveryLedger
 
 
 def ledger_with(*batches: list[int], samples: int = 4, **counts: int) -> DeliveryLedger:
@@ -93,6 +47,22 @@ def test_what_is_no_sample_is_among_those_that_are_read_at_most_and_hides_nothin
         ledger.add([0, 1], mismatched=0, errors=0, undecodable=0, notes=[], no_samples=1)
         ledger.close_epoch()
         assert ledger.counts().missing == missing
+
+
+def test_what_was_compared_by_size_alone_is_told_and_a_wrong_sample_of_the_warm_up_counts() -> None:
+    ledger = DeliveryLedger(4)
+    ledger.add_unmeasured(whole=2, mismatched=0, notes=["lost, which is the measured epochs' to tell"])
+    assert not ledger.found_wrong
+    ledger.add_unmeasured(whole=1, mismatched=1, notes=["what is wrong"])
+    assert ledger.found_wrong
+    ledger.add([0, 1, 2, 3], mismatched=0, errors=0, undecodable=0, notes=[], by_size=3)
+    ledger.close_epoch()
+    counts = ledger.counts()
+    assert (counts.checked, counts.checked_by_size, counts.checked_in_warmup) == (4, 3, 4)
+    assert counts.failure is not None
+    assert (
+        "of the warm-up and the measured epochs, 1 arrived with wrong content; first: what is wrong" in counts.failure
+    )
 
 
 def test_epochs_are_counted_apart() -> None:

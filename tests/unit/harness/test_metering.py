@@ -11,15 +11,18 @@ import xxhash
 
 from bucketbench.ranks import Ranks
 from bucketbench.records import OperationKind
-from bucketbench.scenarios.dataset.delivery import ContentCheck
 from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.dataset.loading import EpochOrder, JobLoader, start_method_of
 from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch
+from bucketbench.scenarios.dataset.rotation import Rotation
 from bucketbench.scenarios.dataset.sample_checks import ObjectsCheck
 from torchbucket import ReadAheadBatchSampler
 
 CONTENT = {f"{number}.jpg": bytes([number]) * (number + 1) for number in range(10)}
-CHECK = ObjectsCheck(ContentCheck((key, len(data), xxhash.xxh3_128_hexdigest(data)) for key, data in CONTENT.items()))
+CHECK = ObjectsCheck(
+    {"key": key, "size_bytes": len(data), "xxh3_128": xxhash.xxh3_128_hexdigest(data)} for key, data in CONTENT.items()
+)
+ROTATION = Rotation(len(CONTENT), share=0.25, lot=0)
 
 
 class Model:
@@ -76,11 +79,12 @@ def load(inner: Any, *, model: Any = None, limit: int | None = None, **changes: 
         settings=settings(**changes),
         start_method="none",
         content=CHECK,
+        rotation=ROTATION,
         model=model or Model(),
         seed=0,
         ranks=Ranks(),
     )
-    return list(loader.batches(epoch=0, limit=limit))
+    return list(loader.batches(epoch=0, limit=limit, whole=True))
 
 
 @pytest.mark.parametrize("inner", [Items(item), Stream(lambda: iter(CONTENT.items()))], ids=["map", "iterable"])
@@ -109,10 +113,10 @@ def test_ranks_share_a_limit(inner: Any) -> None:
     found = 0
     for rank in range(2):
         loader = JobLoader(
-            inner, settings=settings(), start_method="none", content=CHECK, model=Model(), seed=0,
-            ranks=Ranks(rank=rank, world_size=2),
+            inner, settings=settings(), start_method="none", content=CHECK, rotation=ROTATION, model=Model(),
+            seed=0, ranks=Ranks(rank=rank, world_size=2),
         )  # fmt: skip
-        found += sum(len(batch.positions) for batch in loader.batches(epoch=0, limit=6))
+        found += sum(len(batch.positions) for batch in loader.batches(epoch=0, limit=6, whole=True))
     assert found == 6
 
 
@@ -124,11 +128,11 @@ def test_a_clients_own_batch_sampler_gets_the_batches_of_each_pass() -> None:
         return ReadAheadBatchSampler(batches)
 
     loader = JobLoader(
-        Items(item), settings=settings(shuffle=True), start_method="none", content=CHECK, model=Model(), seed=0,
-        batch_sampler=batch_sampler, ranks=Ranks(),
+        Items(item), settings=settings(shuffle=True), start_method="none", content=CHECK, rotation=ROTATION,
+        model=Model(), seed=0, batch_sampler=batch_sampler, ranks=Ranks(),
     )  # fmt: skip
     for epoch, limit in ((0, None), (1, None), (2, 5)):
-        read = [batch.positions for batch in loader.batches(epoch=epoch, limit=limit)]
+        read = [batch.positions for batch in loader.batches(epoch=epoch, limit=limit, whole=True)]
         assert read == [*given[0]]
     assert len(given) == 1
 
@@ -185,6 +189,24 @@ def test_what_is_no_sample_is_a_mismatch_and_no_bytes(sample: Any) -> None:
     batches = load(Items(lambda index: sample if index == 0 else item(index)))
     assert (batches[0].mismatched, batches[0].positions) == (1, [1, 2, 3])
     assert batches[0].timings[0].content_bytes == 2 + 3 + 4
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_pass_compares_those_whose_turn_it_is_or_all(*, is_stream: bool) -> None:
+    damaged = [(key, data[:-1] + b"!") for key, data in CONTENT.items()]
+    inner = Stream(lambda: iter(damaged)) if is_stream else Items(lambda index: damaged[index])
+    loader = JobLoader(
+        inner, settings=settings(), start_method="none", content=CHECK, rotation=ROTATION, model=Model(),
+        seed=0, ranks=Ranks(),
+    )  # fmt: skip
+    passed = []
+    for epoch in range(4):
+        batches = list(loader.batches(epoch=epoch, whole=False))
+        assert sum(batch.mismatched for batch in batches) == 3
+        assert sum(batch.by_size for batch in batches) == 7
+        passed.append({position for batch in batches for position in batch.positions})
+    assert set.intersection(*passed) == set(), "in four epochs each has had its turn"
+    assert sum(batch.mismatched for batch in loader.batches(epoch=4, whole=True)) == len(CONTENT)
 
 
 def test_what_cannot_be_decoded_did_arrive() -> None:

@@ -233,7 +233,9 @@ def test_doubts_about_a_result_stand_at_its_row(tmp_path: Path) -> None:
     for results in jobs:
         if results["client"] == "slow":
             results["figures"]["server_warnings"] = {"unit": "warnings", "value": 2, "reason": None}
+            results["verification"] |= {"checked_by_size": 8, "checked_in_warmup": 4}
     text = page_of(write_run(tmp_path / "run", jobs)).text
+    assert "132 of 180 whole; 48 by key and size; 24 more of warm-ups, whole" in text
     assert text.count("host is the limit") == 2  # at the row, and below the charts with its reason
     assert "slow: host is the limit: in 6 of 6 repeats the testbed said that this host does not keep" in text
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketbench.scenarios.dataset.schema import DatasetConfig
 from bucketbench.scenarios.dataset.warming import WARMED_MEMORY_SHARE
 from bucketbench.statistics import MINIMUM_REPEATS, least_operations
 from bucketbench.statistics.warm_up import FASTER, MOST_PASSES, STABLE_PASSES
@@ -64,3 +65,17 @@ def test_the_page_states_the_other_limits_of_the_code() -> None:
         {0.5: "up to half of the memory"}[WARMED_MEMORY_SHARE],
     ):
         assert statement in PLAIN, statement
+
+
+def test_the_page_states_what_the_share_that_is_compared_misses() -> None:
+    share = DatasetConfig().verify_share
+    assert f"`verify_share={share:g}`, one in eight" in PLAIN
+    compared = round(2000 * share)
+    assert f"2,000 samples of which {compared} are compared" in PLAIN
+    for words, one_in in (("one delivery in 100", 100), ("one in 1,000", 1000), ("one in 10,000", 10_000)):
+        missed = (1 - 1 / one_in) ** compared
+        once, always = (
+            f"{one:.0%}" if one > 0.01 else f"{one:.0e}".replace("e-0", "e-") for one in (missed, missed**6)
+        )
+        assert f"| {words} | {once} | {always} |".replace("%", " %") in PLAIN
+    assert f"six repeats with {(1 - share) ** 6:.0%}".replace("%", " %") in PLAIN

@@ -34,6 +34,9 @@ def test_the_kernels_cache_is_dropped_where_that_is_permitted_and_is_a_parameter
     (point,) = points_of_scenario("dataset", "client=disk", "repeat=0", "clear_kernel_cache=true")
     assert point.parameters["clear_kernel_cache"] is True
     assert cache_state(point)["state"] == "cold"
+    assert plain.parameters["verify_share"] == 0.125
+    (all_bytes,) = points_of_scenario("dataset", "client=disk", "repeat=0", "verify_share=1.0")
+    assert "verify_share" not in all_bytes.parameters, "as before there was a choice"
     switch = tmp_path / "drop_caches"
     monkeypatch.setattr("bucketbench.scenarios.kernel_cache._DROP_CACHES", switch)
     with pytest.raises(PreflightError, match="clear_kernel_cache=true cannot be used"):

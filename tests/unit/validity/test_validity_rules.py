@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planted_jobs import SERVER, evidence, operation, sample, with_samples
+from planted_jobs import SERVER, VERIFICATION, evidence, operation, sample, with_samples
 
 from bucketbench.records import Figure, OperationKind, Phase, State
 from bucketbench.statistics import MIB
@@ -43,6 +43,13 @@ BREACHES: dict[str, tuple[Evidence, str, State, str]] = {
     "another process computes": (
         with_samples(evidence(), host_busy_s=lambda one: 2 * one.at_s),
         "other_load", State.DOUBTFUL, r"other processes used 50% of the processors' time .limit 10%",
+    ),
+    "nothing was compared but sizes": (
+        evidence(verification=VERIFICATION | {"checked_by_size": 320}),
+        "unverified", State.DOUBTFUL, r"nothing .* was compared with the content .* \(limit 1\), key and size of 320",
+    ),
+    "nothing was compared at all": (
+        evidence(verification={"checked": 0}), "unverified", State.DOUBTFUL, r"nothing that arrived .* \(limit 1\)$",
     ),
     "a warning": (
         evidence(server=replace(SERVER, warnings=1, lost_s=1.0)),

@@ -83,7 +83,21 @@ def _facts(run: Run) -> Iterable[tuple[str, str]]:
             yield word, plain_text(run.host[name])
     found = versions_of(run.results)
     yield "versions", ", ".join(f"{name} {found[name]}" for name in MEASURED_WITH if name in found) or "n/a"
+    yield "compared", _compared(run)
     yield "cache", "; ".join(dict.fromkeys(_cache(result.cache) for result in run.results))
+
+
+def _compared(run: Run) -> str:
+    """What of all that the jobs delivered was held against what it should be."""
+    told = [result.verification for result in run.results if result.verification is not None]
+    if not told:
+        return "n/a: no job's results have it"
+    checked, by_size, in_warmup = (
+        sum(int(one.get(name, 0)) for one in told) for name in ("checked", "checked_by_size", "checked_in_warmup")
+    )
+    whole = f"{checked - by_size:,} of {checked:,} whole"
+    rest = f"; {by_size:,} by key and size" if by_size else ""
+    return f"{whole}{rest}" + (f"; {in_warmup:,} more of warm-ups, whole" if in_warmup else "")
 
 
 def _cache(cache: Mapping[str, str]) -> str:

@@ -56,6 +56,7 @@ class DatasetJob(Job):
         samples: what the client takes for a sample: ``objects``, or the ``members`` of tar shards that share a key.
         decoded: whether it delivers samples that it decoded itself.
         clear_kernel_cache: whether the kernel's cache of files is dropped before each epoch.
+        verify_share: the share of the samples that each measured epoch compares whole.
     """
 
     model: Component
@@ -70,6 +71,7 @@ class DatasetJob(Job):
     samples: str = "objects"
     decoded: bool = False
     clear_kernel_cache: bool = False
+    verify_share: float = 1.0
 
     @property
     def requires(self) -> tuple[str, ...]:

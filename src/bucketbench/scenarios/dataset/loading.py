@@ -13,12 +13,14 @@ from bucketbench.models.protocol import Model
 from bucketbench.ranks import Ranks
 from bucketbench.scenarios.dataset.job import LoaderSettings
 from bucketbench.scenarios.dataset.metering import (
-    Limit,
+    Checking,
     MeteredBatch,
     MeteredIterableDataset,
     MeteredMapDataset,
+    SharedNumber,
     as_delivered,
 )
+from bucketbench.scenarios.dataset.rotation import EVERY_SAMPLE, Rotation
 from bucketbench.scenarios.dataset.sample_checks import SampleCheck
 
 __all__ = ["EpochOrder", "JobLoader", "start_fork_server", "start_method_of"]
@@ -95,11 +97,11 @@ class EpochOrder:
         return len(range(self._ranks.rank, batches, self._ranks.world_size))
 
 
-class _LocalLimit:
-    """A limit for a data set that is iterated in this process."""
+class _OwnNumber:
+    """The number of a data set that is iterated in this process."""
 
-    def __init__(self) -> None:
-        self.value = _NO_LIMIT
+    def __init__(self, value: int) -> None:
+        self.value = value
 
 
 class JobLoader:
@@ -116,6 +118,7 @@ class JobLoader:
         settings: LoaderSettings,
         start_method: str,
         content: SampleCheck,
+        rotation: Rotation,
         model: Model,
         seed: int,
         ranks: Ranks,
@@ -133,24 +136,31 @@ class JobLoader:
             raise TypeError(f"a client's dataset() returned a {type(inner).__name__}, expected a torch data set")
         self._ranks = ranks
         self._order: EpochOrder | None = None
-        self._limit: Limit = _LocalLimit()
+        self._rotation = rotation
+        self._limit: SharedNumber = _OwnNumber(_NO_LIMIT)
+        self._turn: SharedNumber = _OwnNumber(EVERY_SAMPLE)
         workers: dict[str, Any] = {"num_workers": settings.num_workers, "pin_memory": settings.pin_memory}
         if settings.num_workers > 0:
             context = multiprocessing.get_context(start_method)
-            self._limit = context.Value("q", _NO_LIMIT)
+            # Without a lock: they are set between passes, and read once a batch.
+            self._limit, self._turn = (
+                context.Value("q", _NO_LIMIT, lock=False),
+                context.Value("q", EVERY_SAMPLE, lock=False),
+            )
             workers |= {
                 "multiprocessing_context": context,
                 "prefetch_factor": settings.prefetch_factor,
                 "persistent_workers": settings.persistent_workers,
             }
+        checking = Checking(content=content, rotation=rotation, turn=self._turn)
         dataset: Any
         if self.iterable:
             dataset = MeteredIterableDataset(
-                inner, content=content, model=model, batch_size=settings.batch_size, limit=self._limit
+                inner, checking=checking, model=model, batch_size=settings.batch_size, limit=self._limit
             )
             order: dict[str, Any] = {"batch_size": None}
         else:
-            dataset = MeteredMapDataset(inner, content=content, model=model)
+            dataset = MeteredMapDataset(inner, checking=checking, model=model)
             self._order = EpochOrder(
                 samples=len(inner),
                 batch_size=settings.batch_size,
@@ -162,8 +172,15 @@ class JobLoader:
             order = {"batch_sampler": batch_sampler(self._order) if batch_sampler else self._order}
         self._loader: DataLoader[Any] = DataLoader(dataset, collate_fn=as_delivered, **order, **workers)
 
-    def batches(self, *, epoch: int, limit: int | None = None) -> Iterator[MeteredBatch]:
-        """The batches of one pass; ``limit`` ends it after about so many samples, shared by ranks and workers."""
+    def batches(self, *, epoch: int, limit: int | None = None, whole: bool) -> Iterator[MeteredBatch]:
+        """The batches of one pass.
+
+        Args:
+            epoch: its number.
+            limit: ends it after about so many samples, shared by ranks and workers; None for no end.
+            whole: whether every sample is compared whole; otherwise those whose turn it is in this epoch.
+        """
+        self._turn.value = EVERY_SAMPLE if whole else self._rotation.turn(epoch)
         self._limit.value = _NO_LIMIT if limit is None else -(-limit // self._ranks.world_size)
         if self._order is not None:
             self._order.begin(epoch=epoch, limit=limit)

@@ -11,7 +11,8 @@ What is timed:
   within the epoch.
 - *decode*, *wait*, *step*: the batch made into tensors in the worker; the loop waiting; the loop's own work.
 
-Every sample of the measured epochs is compared with the manifest.
+Every sample is compared with the manifest: key and size always, the content of those of the warm-up, or without one of
+the first epoch, and of a share of the others, which goes round (`verify_share`).
 
 Where there are several ranks, each has a share of the samples: batch by batch in turn for a map data set, as the client
 deals them out for an iterable one. An epoch begins when all ranks are ready, and ends with the slowest.
@@ -19,6 +20,7 @@ deals them out for an iterable one. An epoch begins when all ranks are ready, an
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,6 +38,7 @@ from bucketbench.scenarios.dataset.job import DatasetJob
 from bucketbench.scenarios.dataset.loading import JobLoader, start_fork_server, start_method_of
 from bucketbench.scenarios.dataset.local_copy import with_local_copy
 from bucketbench.scenarios.dataset.metering import MAIN_PROCESS, MeteredBatch, Timing
+from bucketbench.scenarios.dataset.rotation import Rotation
 from bucketbench.scenarios.dataset.sample_checks import read_sample_check
 from bucketbench.scenarios.dataset.schema import MAX_EPOCHS
 from bucketbench.scenarios.kernel_cache import clear_kernel_cache
@@ -83,6 +86,8 @@ def measure(fields: Mapping[str, Any], recorder: Recorder, ranks: Ranks) -> Meas
         settings=job.loader,
         start_method=start_method,
         content=content,
+        # Of this job alone, so that neither the client nor the next repeat has it.
+        rotation=Rotation(len(content), share=job.verify_share, lot=int(ranks.greatest(int.from_bytes(os.urandom(6))))),
         model=workers_model,
         seed=job.seed,
         ranks=ranks,
@@ -179,12 +184,15 @@ class _Passes:
         persistent = self._job.loader.persistent_workers or self._job.loader.num_workers == 0
         while len(rates) < (MOST_PASSES if persistent else 1) and not is_warm(rates):
             started_s, samples = time.monotonic(), 0
-            batches = self._loader.batches(epoch=_WARMUP_EPOCH, limit=self._job.warmup_samples)
+            batches = self._loader.batches(epoch=_WARMUP_EPOCH, limit=self._job.warmup_samples, whole=True)
             if not rates:
                 # The workers were started by the line above, before the model may have taken up threads or a GPU.
                 self._model.prepare(self._device)
             for batch in self._loop(batches, stage="warm-up", total=self._job.warmup_samples):
                 samples += len(batch.positions)
+                self.ledger.add_unmeasured(
+                    whole=len(batch.positions) - batch.by_size, mismatched=batch.mismatched, notes=batch.notes
+                )
             ended_s = time.monotonic()
             self.record(OperationKind.EPOCH, started_s, ended_s, samples=samples)
             # All ranks have to end after the same pass.
@@ -210,13 +218,14 @@ class _Passes:
         self._epoch = epoch
         stage = f"epoch {epoch + 1}" + ("" if self._job.epochs is None else f" of {self._job.epochs}")
         samples = 0
+        whole = epoch == 0 and self._job.warmup_samples == 0
         if self._job.clear_kernel_cache:
             clear_kernel_cache()
         self._ranks.wait_for_all()
         # Right outside the epoch on both sides: the sampling itself is no part of it.
         self._recorder.mark_edge()
         started_s = time.monotonic()
-        batches = self._loader.batches(epoch=epoch, limit=self._job.max_samples)
+        batches = self._loader.batches(epoch=epoch, limit=self._job.max_samples, whole=whole)
         for batch in self._loop(batches, stage=stage, total=len(self.ledger), began_s=started_s):
             samples += len(batch.positions)
             self.ledger.add(
@@ -225,6 +234,7 @@ class _Passes:
                 errors=batch.errors,
                 undecodable=batch.undecodable,
                 no_samples=batch.no_samples,
+                by_size=batch.by_size,
                 notes=batch.notes,
             )
         ended_s = time.monotonic()

@@ -17,14 +17,16 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from bucketbench.models.protocol import Model
 from bucketbench.records import OperationKind
+from bucketbench.scenarios.dataset.rotation import Rotation
 from bucketbench.scenarios.dataset.sample_checks import SampleCheck
 
 __all__ = [
     "MAIN_PROCESS",
-    "Limit",
+    "Checking",
     "MeteredBatch",
     "MeteredIterableDataset",
     "MeteredMapDataset",
+    "SharedNumber",
     "Timing",
     "as_delivered",
 ]
@@ -33,10 +35,25 @@ MAIN_PROCESS = -1
 """The ``worker`` of a record made in the measured process itself."""
 
 
-class Limit(Protocol):
-    """A number shared with the workers: how many samples this pass may deliver, negative for all of them."""
+class SharedNumber(Protocol):
+    """A number that the main process sets before a pass, and the workers read in it."""
 
     value: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checking:
+    """How what arrives is compared with the list of samples.
+
+    Args:
+        content: compares one sample.
+        rotation: which samples are compared whole.
+        turn: of the rotation, in this pass.
+    """
+
+    content: SampleCheck
+    rotation: Rotation
+    turn: SharedNumber
 
 
 @dataclass(slots=True)
@@ -64,6 +81,7 @@ class MeteredBatch:
     errors: int = 0
     undecodable: int = 0
     no_samples: int = 0
+    by_size: int = 0
     notes: list[str] = field(default_factory=list)
 
     def pin_memory(self) -> MeteredBatch:
@@ -83,9 +101,9 @@ def as_delivered(batch: Any) -> Any:
 class _Metering:
     """What both styles of data set share: checking, decoding and packing a batch that was fetched."""
 
-    def __init__(self, kind: OperationKind, *, content: SampleCheck, model: Model) -> None:
+    def __init__(self, kind: OperationKind, *, checking: Checking, model: Model) -> None:
         self._kind = kind
-        self._content = content
+        self._checking = checking
         self._model = model
         self._has_told = False
 
@@ -107,8 +125,10 @@ class _Metering:
             traceback.print_exception(failures[0])  # into benchmark.log, once a worker
         whole: list[Any] = []
         content_bytes = 0
+        received = self._checking.content.received
+        due = self._checking.rotation.due(self._checking.turn.value)
         for sample in samples:
-            found = self._content.received(sample)
+            found = received(sample, due)
             if found is None:
                 batch.no_samples += 1
                 continue
@@ -118,6 +138,7 @@ class _Metering:
                 continue
             batch.positions.append(found.position)
             content_bytes += found.size_bytes
+            batch.by_size += not found.whole
             whole.append(found.content)
         fetch = Timing(
             kind=self._kind,
@@ -165,10 +186,10 @@ class MeteredMapDataset(Dataset[MeteredBatch]):
     batch at once (``__getitems__``) and raises, nothing of the batch is known to have arrived: all of it is lost.
     """
 
-    def __init__(self, inner: Any, *, content: SampleCheck, model: Model) -> None:
+    def __init__(self, inner: Any, *, checking: Checking, model: Model) -> None:
         """Meter ``inner``, whose samples ``model`` decodes."""
         self._inner = inner
-        self._metering = _Metering(OperationKind.FETCH, content=content, model=model)
+        self._metering = _Metering(OperationKind.FETCH, checking=checking, model=model)
 
     def __len__(self) -> int:
         return len(self._inner)
@@ -205,10 +226,13 @@ class MeteredIterableDataset(IterableDataset[MeteredBatch]):
     that never came are found missing at the end of the epoch.
     """
 
-    def __init__(self, inner: Any, *, content: SampleCheck, model: Model, batch_size: int, limit: Limit) -> None:
-        """Meter ``inner`` in batches of ``batch_size``; ``limit`` is read when an iteration starts."""
+    def __init__(self, inner: Any, *, checking: Checking, model: Model, batch_size: int, limit: SharedNumber) -> None:
+        """Meter ``inner`` in batches of ``batch_size``.
+
+        ``limit``, read when an iteration starts, is how many samples it may deliver, negative for all of them.
+        """
         self._inner = inner
-        self._metering = _Metering(OperationKind.NEXT, content=content, model=model)
+        self._metering = _Metering(OperationKind.NEXT, checking=checking, model=model)
         self._batch_size = batch_size
         self._limit = limit
 

@@ -106,6 +106,7 @@ class DatasetPreparation:
             samples=settings.config["client"]["samples"],
             decoded=settings.decoded,
             clear_kernel_cache=config["clear_kernel_cache"],
+            verify_share=config["verify_share"],
         )
 
     def _made(self, settings: DatasetSettings) -> Path:

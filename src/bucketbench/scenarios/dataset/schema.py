@@ -107,6 +107,7 @@ class DatasetConfig(ScenarioConfig):
     dataloader: DataloaderConfig = field(default_factory=DataloaderConfig)
     epochs: Any = "auto"
     warmup_samples: int = 32
+    verify_share: float = 0.125
     clear_kernel_cache: bool = False
     seed: int = 0
     device: str = "auto"
@@ -118,6 +119,7 @@ RULES: Final[Mapping[str, Rule]] = {
         f"auto, or a whole number from 1 to {MAX_EPOCHS}",
     ),
     "warmup_samples": whole(0, 10**9),
+    "verify_share": (lambda value: 0 < value <= 1, "a number above 0, up to 1"),
     "seed": whole(0, 2**32 - 1),
     "device": one_of(DEVICES),
     **WORKLOAD_RULES,

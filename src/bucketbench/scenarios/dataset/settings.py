@@ -34,7 +34,7 @@ class DatasetSettings(JobSettings):
     no_parameters: ClassVar[frozenset[str]] = frozenset({
         "model.name", "model._target_", "model.path", "model.requires", "model.decodes", "data.prefix", "data.generate",
         "data.sample_size", "data.existing", "data.max_samples", "data.shard_size", "data.samples_per_shard",
-        "data.extensions", "data.num_classes", "clear_kernel_cache",
+        "data.extensions", "data.num_classes", "clear_kernel_cache", "verify_share",
     })  # fmt: skip
 
     @classmethod
@@ -163,6 +163,8 @@ class DatasetSettings(JobSettings):
             "min_measured_s": config["min_measured_s"] if config["epochs"] == "auto" else None,
             "warmup_samples": config["warmup_samples"],
             **({"clear_kernel_cache": True} if config["clear_kernel_cache"] else {}),
+            # Left out at 1, as in results from before there was a choice, which are those of 1.
+            **({"verify_share": config["verify_share"]} if config["verify_share"] != 1 else {}),
             "data.name": config["data"]["name"],
             **self._data_parameters(),
             **({"samples": "members"} if self.reads_members else {}),
