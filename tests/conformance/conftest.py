@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import subprocess
 import time
 import urllib.request
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from conformance_subjects import Subject, subject
 
+from bucketbench.cluster.ports import held_port
 from buckettestbed.launch import RunningTestbed, launch_testbed
 
 # On each commit all wrappers in one another, at night each alone too.
@@ -68,26 +68,24 @@ def gs_fake_endpoint() -> Iterator[str]:
         program = os.fspath(wrapper._get_binary_path())
     except RuntimeError as error:
         pytest.skip(str(error))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))  # The program takes no port 0.
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    host, port = address.split(":")
-    options = ["-scheme", "http", "-backend", "memory", "-host", host, "-port", port]
-    options += ["-external-url", f"http://{address}", "-public-host", address]
-    process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        deadline_s = time.monotonic() + 30
-        while True:
-            try:
-                urllib.request.urlopen(f"http://{address}/_internal/healthcheck", timeout=5).close()
-                break
-            except OSError:
-                assert process.poll() is None and time.monotonic() < deadline_s
-                time.sleep(0.05)
-        yield f"http://{address}"
-    finally:
-        process.terminate()
-        process.wait()
+    with held_port("127.0.0.1") as port:  # The program takes no port 0.
+        address = f"127.0.0.1:{port}"
+        options = ["-scheme", "http", "-backend", "memory", "-host", "127.0.0.1", "-port", str(port)]
+        options += ["-external-url", f"http://{address}", "-public-host", address]
+        process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            deadline_s = time.monotonic() + 30
+            while True:
+                try:
+                    urllib.request.urlopen(f"http://{address}/_internal/healthcheck", timeout=5).close()
+                    break
+                except OSError:
+                    assert process.poll() is None and time.monotonic() < deadline_s
+                    time.sleep(0.05)
+            yield f"http://{address}"
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def _subject(request: pytest.FixtureRequest, directory: Path) -> Iterator[Subject]:

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from bucketbench.cluster.agreement import agree, statement_of
 from bucketbench.cluster.meeting import ARRIVAL_S, Meeting, NodeLostError
 from bucketbench.cluster.parcels import pack, unpack
+from bucketbench.cluster.ports import held_port
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import PreflightError, ResultsError
 from bucketbench.job.description import LOG_FILE, Description, rank_directory
@@ -77,20 +78,21 @@ def lead(
     agree(meeting, topic, statement_of([settings]), within_s=_within_s(meeting))
     for rank in range(world_size):  # so that a rank that leaves nothing is missed
         rank_directory(directory, rank=rank, world_size=world_size).mkdir(parents=True, exist_ok=True)
-    share = NodeShare(
-        index=0, count=nodes.count, endpoint=f"{nodes.address}:{_free_port()}", job_id=f"{number}-{uuid.uuid4().hex}"
-    )
-    meeting.tell(
-        f"{topic}/begin",
-        {
-            "job": description.job,
-            "own_directories": list(own_directories),
-            "endpoint": share.endpoint,
-            "job_id": share.job_id,
-        },
-    )
-    with _failure_told(meeting, topic):
-        end = run(share=share, given_up=lambda: meeting.told(f"{topic}/failed"))
+    with held_port() as port:
+        share = NodeShare(
+            index=0, count=nodes.count, endpoint=f"{nodes.address}:{port}", job_id=f"{number}-{uuid.uuid4().hex}"
+        )
+        meeting.tell(
+            f"{topic}/begin",
+            {
+                "job": description.job,
+                "own_directories": list(own_directories),
+                "endpoint": share.endpoint,
+                "job_id": share.job_id,
+            },
+        )
+        with _failure_told(meeting, topic):
+            end = run(share=share, given_up=lambda: meeting.told(f"{topic}/failed"))
     reasons = []
     if not end.ok:
         _tell_failed(meeting, topic)
@@ -212,9 +214,3 @@ def _unreachable(job: Mapping[str, Any], settings: JobSettings) -> str | None:
             "address of node 0 that the other nodes reach, by target.listen=ADDRESS, or take target=s3 or target=gs"
         )
     return None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])

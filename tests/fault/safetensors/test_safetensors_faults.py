@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from bucketbench.cluster.ports import held_port
 from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import CheckpointError, ChecksumError, RetryConfig, StoreConfig, StoreError, TransportError, open_store
 from torchbucket.inspection import inspect_checkpoint
@@ -145,13 +145,12 @@ def test_a_header_that_is_damaged_on_the_way_gives_no_wrong_tensor(place):
 
 
 def test_an_endpoint_that_nobody_serves_is_named_with_the_cause(place):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        endpoint = f"http://127.0.0.1:{free.getsockname()[1]}"
-    config = replace(place.config, endpoint=endpoint, retry=RetryConfig(initial_s=0.001, max_attempts=2))
-    for call in (load_file, safe_open, stream, inspect_checkpoint):
-        with pytest.raises(TransportError, match=r"(?i)m: .*connect"):
-            call(f"{place.uri}/m", config=config)
+    with held_port("127.0.0.1") as port:
+        endpoint = f"http://127.0.0.1:{port}"
+        config = replace(place.config, endpoint=endpoint, retry=RetryConfig(initial_s=0.001, max_attempts=2))
+        for call in (load_file, safe_open, stream, inspect_checkpoint):
+            with pytest.raises(TransportError, match=r"(?i)m: .*connect"):
+                call(f"{place.uri}/m", config=config)
 
 
 def test_one_tensor_of_a_file_takes_two_requests(place):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from scripted_s3 import ScriptedS3
 
+from bucketbench.cluster.ports import held_port
 from torchbucket.config import RetryConfig, StoreConfig
 from torchbucket.errors import TransportError
 from torchbucket.store import RequestRecord, Store, open_store
@@ -20,9 +20,10 @@ Opened = Callable[..., Store]
 SOON = RetryConfig(initial_s=0.001, maximum_s=0.002, max_attempts=10)
 
 
-def refusing_endpoint() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    with held_port("127.0.0.1") as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextlib.contextmanager
@@ -42,11 +43,11 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.parametrize("endpoint", [refusing_endpoint(), "http://bucket.invalid"], ids=["port", "name"])
+@pytest.mark.parametrize("endpoint", [None, "http://bucket.invalid"], ids=["port", "name"])
 def test_an_address_where_nobody_ever_answered_is_given_up_after_few_attempts(
-    opened: Opened, endpoint: str, records: list[RequestRecord]
+    opened: Opened, endpoint: str | None, refusing: str, records: list[RequestRecord]
 ) -> None:
-    store = opened(endpoint=endpoint, retry=SOON)
+    store = opened(endpoint=endpoint or refusing, retry=SOON)
     with pytest.raises(TransportError, match=r"check endpoint.*no server has ever answered") as caught:
         store.read("k")
     assert caught.value.attempts == 5
@@ -90,7 +91,7 @@ def test_no_descriptor_left_is_said_as_such(server: ScriptedS3, opened: Opened) 
     ids=["capitals", "exempt", "cgi", "small_letters_first"],
 )
 def test_a_proxy_in_capitals_is_used_as_other_clients_do(
-    variables: dict[str, str], through_it: bool, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], through_it: bool, refusing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY", "REQUEST_METHOD"):
         monkeypatch.delenv(name, raising=False)
@@ -98,7 +99,7 @@ def test_a_proxy_in_capitals_is_used_as_other_clients_do(
         proxy.objects["k"] = b"through the proxy"
         for name, value in variables.items():
             monkeypatch.setenv(name, value.format(proxy=proxy.endpoint))
-        store = open_store("s3://bucket", StoreConfig(endpoint=refusing_endpoint(), region="us-east-1", retry=SOON))
+        store = open_store("s3://bucket", StoreConfig(endpoint=refusing, region="us-east-1", retry=SOON))
         if through_it:
             with contextlib.suppress(Exception):
                 store.read("k")

@@ -16,6 +16,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery as google
 from pushed_runs import SCENARIOS, run_of
 
+from bucketbench.cluster.ports import held_port
 from bucketbench.sinks.bigquery import BigQuerySink
 from bucketbench.sinks.document import read_run
 
@@ -32,12 +33,13 @@ PROGRAM = (
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     subprocess.run([str(ROOT / "utils" / "setup_peer_env.sh"), "bqemulator"], check=True, stdout=subprocess.DEVNULL)
-    rest, grpc = _free_port(), _free_port()
     command = [ROOT / ".venv-bqemulator" / "bin" / "python", "-c", PROGRAM, "start"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     log = tmp_path_factory.mktemp("emulator") / "log"
     with (
         log.open("w") as out,
+        held_port("127.0.0.1") as rest,
+        held_port("127.0.0.1") as grpc,
         subprocess.Popen(
             [*map(str, command), "--rest-port", str(rest), "--grpc-port", str(grpc)],
             env={**environment, "HOME": str(tmp_path_factory.mktemp("home"))},
@@ -52,12 +54,6 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield f"http://127.0.0.1:{rest}"
         finally:
             serving.terminate()
-
-
-def _free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

@@ -13,6 +13,7 @@ from composition import points_of_scenario
 from met_nodes import Clock, meetings, together
 
 from bucketbench.cluster import shared_job
+from bucketbench.cluster.ports import held_port
 from bucketbench.cluster.shared_job import help_with, lead
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.job.description import Description
@@ -183,8 +184,9 @@ def test_a_testbed_that_another_node_cannot_reach_is_told_with_the_remedy(tmp_pa
             threading.Event().wait(0.01)
         return ProcessEnd(returncode=-9, timed_out=False, wall_s=1.0, given_up=reason)
 
-    closed = shared_job._free_port()
-    reason, _ = run_both(local, tmp_path, ranks, ranks, target={"endpoint": f"http://127.0.0.1:{closed}"})
+    with held_port() as closed:
+        endpoint = f"http://127.0.0.1:{closed}"
+        reason, _ = run_both(local, tmp_path, ranks, ranks, target={"endpoint": endpoint})
     assert begun == [0]
     outcome = read_outcome(tmp_path, otherwise=reason)
     assert f"node 1: node 0's testbed at 127.0.0.1:{closed} cannot be reached (Connection refused)" in outcome["reason"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bucketbench.cluster.ports import held_port
 from bucketbench.provenance.cloud import describe_instance, instance_of
 
 PATIENCE_S = 60.0  # for what answers at once; no test waits for it
@@ -146,8 +147,7 @@ def test_an_answer_that_is_none_costs_nothing_but_the_fields(
 
 
 def test_a_service_that_nobody_serves(firmware: Callable[..., Path]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        host = f"127.0.0.1:{gone.getsockname()[1]}"
     place = firmware(product_name="Google Compute Engine")
-    found = instance_of({"GCE_METADATA_HOST": host}, firmware=place, limit_s=PATIENCE_S)
+    with held_port("127.0.0.1") as port:
+        found = instance_of({"GCE_METADATA_HOST": f"127.0.0.1:{port}"}, firmware=place, limit_s=PATIENCE_S)
     assert "ConnectionRefusedError" in str(found["cloud_reason"])
