@@ -175,8 +175,11 @@ class BucketStrategy(ParallelStrategy):
         Of a sharded one ``.metadata`` goes first, and of its directory only what was written with it. Nothing is
         removed that another run left and this one went on from, nor what another program wrote; a message tells so.
 
+        With several ranks a failure is logged, and raised on each of them by the next save or load, or at the end of
+        ``fit`` on rank 0: it does this by itself, and the others would wait for one that had failed.
+
         Raises:
-            StoreError: it could not be removed.
+            StoreError: it could not be removed, where there is one rank.
         """
         if not self.is_global_zero:
             return
@@ -184,7 +187,11 @@ class BucketStrategy(ParallelStrategy):
         if self._history.is_of_another_run(location):
             _log.info("%s is kept: another run left it, and this one went on from there", location)
         else:
-            self._saves.then("removed", location, partial(self._remove, location))
+            remove = partial(self._saves.then, "removed", location, partial(self._remove, location))
+            if self.world_size == 1:
+                remove()
+            else:
+                self._saves.attempt(location, remove)
 
     def wait(self) -> None:
         """Wait until what was saved in the background is durable; raise what failed, once.
@@ -263,6 +270,7 @@ class BucketStrategy(ParallelStrategy):
         take_sharded(self._wrapped_model, self._model_name, optimizers, state, strict=strict)
 
     def _save_whole(self, checkpoint: dict[str, Any], filepath: str | os.PathLike[str]) -> None:
+        self._saves.wait()
         if not self.is_global_zero:
             return
         location = located(filepath)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import proxy
 
+from torchbucket.errors import CheckpointError
 from torchbucket.lightning.async_checkpoint_io import AsyncBucketCheckpointIO
 from torchbucket.lightning.checkpoint_io import BucketCheckpointIO
 from torchbucket.lightning.package import fabric, pytorch
@@ -106,9 +107,19 @@ class BucketModelCheckpoint(ModelCheckpoint):
         if plugin is None:
             self._save_checkpoint(trainer, linkpath)
             return
+        failed = None
         if trainer.is_global_zero and filepath != linkpath:
-            plugin.copy_checkpoint(filepath, linkpath)
-        trainer.strategy.barrier()
+            try:
+                plugin.copy_checkpoint(filepath, linkpath)
+            except Exception as error:  # noqa: BLE001  # the others wait to be told
+                failed = error
+        told = trainer.strategy.broadcast(failed and f"{type(failed).__name__}: {failed}")
+        if failed is not None:
+            raise failed
+        if told is not None:
+            raise CheckpointError(
+                f"{linkpath}: rank 0 could not copy {filepath} there, and so no rank goes on: {told}", uri=linkpath
+            )
 
     def _find_last_checkpoints(self, trainer: Any) -> set[str]:
         # Called before `setup`, so that the file system is that of the working directory where no `dirpath` was given.

@@ -96,6 +96,21 @@ class SavesUnderWay:
             self._queue = ThreadPool(1, "torchbucket-lightning")
         self._next.append(self._queue.submit(once_durable))
 
+    def attempt(self, location: ObjectURI, work: Callable[[], None]) -> None:
+        """Do some work now; should it fail, that is logged here, and raised by the next ``wait``.
+
+        Args:
+            location: to what it is done.
+            work: it.
+        """
+        done: Future[None] = Future()
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  # it is raised where all ranks hear of it
+            _log.error("%s: %s", location, error)
+            done.set_exception(error)
+            self._next.append(done)
+
     def end(self) -> None:
         """Wait as ``wait`` does, and end the thread that removes."""
         try:

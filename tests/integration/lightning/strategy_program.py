@@ -235,6 +235,14 @@ class Rank:
         trainer.save_checkpoint(f"{self.uri}/step=2")
         trainer.save_checkpoint(f"{self.uri}/step=3")
 
+    def save_after_a_removal_that_failed(self) -> None:
+        trainer = self.trainer(2)
+        trainer.fit(Model(1), loader())
+        trainer.save_checkpoint(f"{self.uri}/kept")
+        trainer.strategy.wait()
+        trainer.strategy.remove_checkpoint(f"{self.uri}/kept")
+        trainer.save_checkpoint(f"{self.uri}/after")
+
 
 def no_memory() -> Any:
     raise MemoryError("for the copy")

@@ -143,8 +143,19 @@ def test_a_failed_upload_is_raised_on_every_rank_and_leaves_no_checkpoint(bucket
 
 
 def test_what_fails_before_a_save_begins_is_raised_on_every_rank(bucket, ranks):
-    bucket.testbed.set_faults([{"kind": "error", "status": 403, "key": "*/step=2/__0_0.distcp", "methods": ["PUT"]}])
-    actions = ["and_be_told_at_the_next", "where_the_rest_cannot_be_pickled", "where_one_has_no_memory"]
+    refused = {"kind": "error", "status": 403}
+    bucket.testbed.set_faults(
+        [
+            refused | {"key": "*/step=2/__0_0.distcp", "methods": ["PUT"]},
+            refused | {"key": "*/kept/.metadata", "methods": ["DELETE"]},
+        ]
+    )
+    actions = [
+        "and_be_told_at_the_next",
+        "where_the_rest_cannot_be_pickled",
+        "where_one_has_no_memory",
+        "after_a_removal_that_failed",
+    ]
     told = ranks(2, "parallel-async", *(f"save_{action}" for action in actions))
     for of_rank in told:
         assert of_rank["save_and_be_told_at_the_next"]["causes"] == {"0": "PermissionDeniedError"}
@@ -156,7 +167,10 @@ def test_what_fails_before_a_save_begins_is_raised_on_every_rank(bucket, ranks):
     first, second = (of_rank["save_where_one_has_no_memory"] for of_rank in told)
     assert first["text"] == "rank 1 has failed, and so no rank goes on: MemoryError: for the copy"
     assert second["error"] == "MemoryError"
-    assert set(of_checkpoints(bucket)) == {"step=2"}  # what comes after a failure was not begun
+    first, second = (of_rank["save_after_a_removal_that_failed"] for of_rank in told)
+    assert first["error"] == "PermissionDeniedError"
+    assert second["text"].startswith("rank 0 has failed, and so no rank goes on: PermissionDeniedError: ")
+    assert set(of_checkpoints(bucket)) == {"step=2", "kept"}  # what comes after a failure was not begun
 
 
 def test_what_is_not_complete_is_not_loaded(bucket, ranks):
