@@ -84,7 +84,7 @@ class RunRecord:
             ResultsError: it could not be written.
         """
         fields = {name: value for name, value in asdict(self).items() if name != "directory"}
-        write_json(self.directory / RECORD_FILE, fields)
+        write_json(self.directory / RECORD_FILE, without_secrets(fields, secret_values()))
 
     def results(self, *, ended: bool) -> dict[str, Any]:
         """The content of ``run_results.json``, from the ``job_results.json`` files below the directory.

@@ -22,7 +22,15 @@ from bucketbench.results.job import JobResult, job_result
 from bucketbench.results.raw import read_raw
 from bucketbench.results.record import RunRecord
 from bucketbench.scenarios.dataset.job import DatasetJob, LoaderSettings, LocalCopy
-from bucketbench.secrecy import home_directories, redacted, scrub_files, secret_keys, secret_values, without_home
+from bucketbench.secrecy import (
+    home_directories,
+    redacted,
+    scrub_files,
+    secret_keys,
+    secret_values,
+    without_home,
+    without_secrets,
+)
 from bucketbench.worker import reason_of
 
 
@@ -220,6 +228,58 @@ def test_secrets_are_found_by_the_names_of_variables() -> None:
     assert redacted(f"x {'t' * 12} y", secret_values(environment)) == "x [secret] y"
 
 
+def test_a_secret_may_begin_with_a_slash_and_is_found_as_addresses_and_json_write_it() -> None:
+    environment = {
+        "AWS_SECRET_ACCESS_KEY": "/x+" + "s" * 37, "GOOGLE_APPLICATION_CREDENTIALS": "/none/account.json",
+        "DB_PASSWORD": 'a"b\n' * 3,
+    }  # fmt: skip
+    secrets = secret_values(environment)
+    assert "/none/account.json" not in secrets
+    told = f"?key=%2Fx%2B{'s' * 37} and {json.dumps(environment['DB_PASSWORD'])} and /x+{'s' * 37}"
+    assert redacted(told, secrets) == '?key=[secret] and "[secret]" and [secret]'
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQ\n-----END PRIVATE KEY-----"
+FORMS = {
+    "not reached: https://me:p@ss@host:9000/x and s3://b/a@b and http://h:90/a:b@c": "p@ss",
+    "cloning https://some-token@example.com/x failed": "some-token",
+    "GET https://h/k?X-Amz-Credential=AB%2F1&X-Amz-Date=2&X-Amz-Signature=0badf00d&x=1 was refused": "0badf00d",
+    "https://acc.example.com/c?sv=1&sig=ab%2Bcd&se=2": "ab%2Bcd",
+    "{'Authorization': 'Bearer abcdefghijklmnopqrst', 'X-Amz-Security-Token': b'FwoGZXIvYXdz//=='}": "FwoGZXIvYXdz//==",
+    "Credential=AKIAABCDEFGHIJKLMNOP/2026/us-east-1/s3, Signature=0123456789abcdef0123456789abcdef": "AKIAABCDEF",
+    json.dumps({"private_key": PEM, "client_email": "a@b"}): "MIIEvQ",
+    f"{PEM[:40]} and no more": "MIIEvQ",
+    "[default]\naws_secret_access_key = wJalrXUtnFEMI": "wJalrXUtnFEMI",
+    r"{\"access_token\": \"abcdefgh12\"}": "abcdefgh12",
+}
+
+
+@pytest.mark.parametrize("told", FORMS)
+def test_a_credential_is_found_by_its_form_where_no_variable_tells_it(told: str, tmp_path: Path) -> None:
+    clean = redacted(told, ())
+    assert FORMS[told] not in clean
+    assert "[secret]" in clean
+    assert redacted(clean, ()) == clean
+    assert secret_keys({"label": told}) == ["label"]
+    assert without_secrets({told: [told]}, ()) == {clean: [clean]}
+    (tmp_path / "log").write_text(told)
+    scrub_files([tmp_path / "log"], ())
+    assert (tmp_path / "log").read_text() == clean
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "max_tokens=12345678 and ?continuation-token=abcdefghij and tokenizers 0.21.0.dev",
+        "the Basic idea of authorization is missing; see user:pass or mailto:a@b.c",
+        "http://[::1]:9000/a@b s3://bucket/x:y@z arn:aws:s3:::bucket/a@b",
+        "file:///data/a:b@c.tar",
+    ],
+)
+def test_ordinary_text_is_left_alone(told: str) -> None:
+    assert redacted(told, ()) == told
+
+
 def test_files_are_scrubbed(tmp_path: Path) -> None:
     log = tmp_path / "benchmark.log"
     log.write_bytes(b"key hidden-value \xff\n")
@@ -232,6 +292,11 @@ def test_files_are_scrubbed(tmp_path: Path) -> None:
     [
         ({"client": {"options": {"secret_access_key": "x"}}}, ["client.options.secret_access_key"]),
         ({"a": [{"password": "x"}]}, ["a[0].password"]),
+        (
+            {"passwords": ["x", "y"], "password": 12345678, "sse_customer_key": "k"},
+            ["passwords", "password", "sse_customer_key"],
+        ),
+        ({"headers": {"Authorization": "x"}, "connection_string": "y"}, ["headers.Authorization", "connection_string"]),
         ({"target": {"endpoint": "https://me:word@host"}}, ["target.endpoint"]),
         ({"target": {"endpoint": "https://host:9000"}, "token": None, "options": {"part": 8}}, []),
     ],

@@ -76,7 +76,7 @@ def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (found,) = run.jobs
     assert CANARY not in json.dumps([run.fields, found.results, found.records()])
     assert found.results["config"] == {
-        "client": {"api_key": "[secret]", "key": 3}, "endpoint": "[secret]", "tokens": 5,
+        "client": {"api_key": "[secret]", "key": 3}, "endpoint": "https://[secret]@host/", "tokens": 5,
     }  # fmt: skip
     assert found.results["versions"] == job(0)["versions"], "tokenizers is a package"
 
