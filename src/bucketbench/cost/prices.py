@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -20,7 +20,8 @@ _KEYS: Final = (
     "name", "scheme", "currency", "as_of", "sources", "requests", "received_per_gib", "sent_per_gib",
     "stored_per_gib_month",
 )  # fmt: skip
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_LARGEST: Final = 1e12  # no price, in whatever currency
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,9 +60,17 @@ class PriceList:
             ConfigurationError: a key is missing or unknown, an amount is none, or an operation is in two classes.
         """
         check_keys("prices", fields, _KEYS)
+        for key in ("requests", "received_per_gib"):
+            if not isinstance(fields[key], Mapping) or not fields[key]:
+                raise ConfigurationError(f"prices.{key}={fields[key]}: expected keys and values")
         for name, of_class in fields["requests"].items():
             check_keys(f"prices.requests.{name}", of_class, ("per_1000", "operations"))
-        if not isinstance(fields["as_of"], str) or not _DATE.fullmatch(fields["as_of"]):
+            _check_names(f"requests.{name}.operations", of_class["operations"])
+        _check_names("sources", fields["sources"])
+        for key in ("name", "scheme", "currency"):
+            if not isinstance(fields[key], str) or not fields[key]:
+                raise ConfigurationError(f"prices.{key}={fields[key]}: expected a word")
+        if not _is_day(fields["as_of"]):
             raise ConfigurationError(
                 f'prices.as_of={fields["as_of"]}: expected the day of the prices in quotes, such as "2026-11-29"'
             )
@@ -74,11 +83,11 @@ class PriceList:
                         "charged once"
                     )
         return cls(
-            name=str(fields["name"]),
-            scheme=str(fields["scheme"]),
-            currency=str(fields["currency"]),
+            name=fields["name"],
+            scheme=fields["scheme"],
+            currency=fields["currency"],
             as_of=fields["as_of"],
-            sources=tuple(map(str, fields["sources"])),
+            sources=tuple(fields["sources"]),
             per_1000={
                 name: _amount(f"requests.{name}.per_1000", of_class["per_1000"])
                 for name, of_class in fields["requests"].items()
@@ -101,7 +110,7 @@ def read_prices(path: Path) -> PriceList:
     """
     try:
         fields = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path}: cannot be read as a price list: {error}") from error
     try:
         return PriceList.from_mapping(fields)
@@ -109,7 +118,19 @@ def read_prices(path: Path) -> PriceList:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
+def _check_names(key: str, value: Any) -> None:
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+        raise ConfigurationError(f"prices.{key}={value}: expected a list of texts")
+
+
+def _is_day(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(_DAY.fullmatch(value)) and date.fromisoformat(value) is not None
+    except ValueError:
+        return False
+
+
 def _amount(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:
         raise ConfigurationError(f"prices.{key}={value}: expected an amount of money, at least 0")
     return float(value)

@@ -99,7 +99,7 @@ def test_the_limits_are_those_of_the_files() -> None:
 def test_the_prices_are_those_of_the_files() -> None:
     found = list(map(read_prices, files_of("prices")))
     routes = ["same_region", "other_region", "internet"]
-    classes = ["write", "read", "free"]
+    classes = ["write", "list", "read", "free"]
     columns = [
         *(f"1,000 `{name}`" for name in classes),
         *(f"a GiB read by `{route}`" for route in routes),
