@@ -165,8 +165,8 @@ def _time(value: str | datetime) -> str:
 
 def _is_time(value: Any) -> bool:
     try:
-        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None and bool(_time(value))
+    except (ValueError, OverflowError):  # of the year 0, by the zone that it is told in
         return False
 
 
@@ -174,10 +174,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _is_float(value: Any) -> bool:
+    """Whether a column of floats gives the number back; a large whole number may be between two of them."""
+    try:
+        return _is_number(value) and float(value) == value
+    except OverflowError:
+        return False
+
+
 _FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "STRING": lambda value: isinstance(value, str),
     "INTEGER": lambda value: _is_number(value) and isinstance(value, int) and -(2**63) <= value < 2**63,
-    "FLOAT": _is_number,
+    "FLOAT": _is_float,
     "BOOLEAN": lambda value: isinstance(value, bool),
     "TIMESTAMP": _is_time,
 }

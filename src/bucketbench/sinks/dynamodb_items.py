@@ -46,6 +46,8 @@ _CHUNK_BYTES: Final = 380 * 1024
 # Source: as above, "Data types": at most 38 digits, and positive numbers from 1E-130 to 9.99...E+125.
 _DIGITS: Final = 38
 _EXPONENTS: Final = range(-130, 126)
+# Source: as above, "Constraints": 32 levels of lists and maps; the rest is for what a server may count otherwise.
+_MOST_LEVELS: Final = 30
 
 _KIND, _CHUNKS, _JOBS = "kind", "chunks", "jobs"
 _SPILLED, _RECORDS = "spilled", "records"
@@ -119,8 +121,12 @@ def item_bytes(item: Mapping[str, Any]) -> int:
 def _item(run_id: str, part: str, kind: str, content: Mapping[str, Any], chunks: Mapping[str, int]) -> Iterator[Item]:
     attributes = {name: _attribute(value) for name, value in content.items() if name not in _OWN}
     own = {**key(run_id, part), _KIND: _attribute(kind), _CHUNKS: _attribute({**chunks, _SPILLED: 0})}
+    # What does not come back as it went in is kept beside its attribute, which questions can still be asked about.
+    spilled = {name: content[name] for name in attributes if _value(attributes[name]) != content[name]}
+    for name in [name for name, attribute in attributes.items() if _levels(attribute) > _MOST_LEVELS]:
+        del attributes[name]
+        spilled[name] = content[name]
     left = _LARGEST_ITEM_BYTES - item_bytes(own) - item_bytes(attributes)
-    spilled = {}
     for name in sorted(attributes, key=lambda name: item_bytes({name: attributes[name]}), reverse=True):
         if left >= 0:
             break
@@ -164,11 +170,18 @@ def _value(attribute: Mapping[str, Any]) -> Any:
     ((kind, value),) = attribute.items()
     if kind == "NULL":
         return None
-    if kind == "N":
-        return int(value) if value.lstrip("-").isdecimal() else float(value)
+    if kind == "N":  # 1E+2 may come back as 100, and 1.0 does as 1
+        number = Decimal(value)
+        return int(number) if number == number.to_integral_value() else float(number)
     if kind == "M":
         return {name: _value(item) for name, item in value.items()}
     return [_value(item) for item in value] if kind == "L" else value
+
+
+def _levels(attribute: Mapping[str, Any]) -> int:
+    ((kind, value),) = attribute.items()
+    inner = value.values() if kind == "M" else value if kind == "L" else ()
+    return 1 + max(map(_levels, inner), default=0)
 
 
 def _attribute_bytes(attribute: Mapping[str, Any]) -> int:
