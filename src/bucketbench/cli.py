@@ -14,6 +14,7 @@ from bucketbench.errors import BucketbenchError, UsageError
 from bucketbench.extras import missing_extra
 from bucketbench.scenarios import scenario_names
 from bucketbench.streams import output_that_may_end
+from bucketbench.visible import visible
 
 __all__ = ["datagen", "main"]
 
@@ -94,7 +95,7 @@ def _told(arguments: list[str]) -> int:
     except BucketbenchError as error:
         if os.environ.get(TRACEBACK_VARIABLE) == "1":
             raise
-        sys.stderr.write(f"bucketbench: {error}\n")
+        sys.stderr.write(f"bucketbench: {visible(str(error))}\n")
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_ERROR
     except ModuleNotFoundError as error:
         text = missing_extra(error)

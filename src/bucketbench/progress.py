@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 
 from bucketbench.streams import redirect_to_devnull
+from bucketbench.visible import visible
 
 __all__ = ["is_watched", "say", "show_job", "show_sweep"]
 
@@ -46,7 +47,7 @@ def is_watched() -> bool:
 
 def say(line: str) -> None:
     """Write one line of progress at once."""
-    text = _status.text()
+    text, line = _status.text(), visible(line)  # a server's message, or a name, may be in it
     _write(f"{_CLEARED}{line}\n{text}" if text else f"{line}\n")
 
 

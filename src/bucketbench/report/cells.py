@@ -26,6 +26,7 @@ __all__ = [
 NOT_AVAILABLE = "n/a"
 
 _MOST_DIGITS = 8  # behind the point
+_LONG = 1e15  # no figure is so large, and its digits would fill the table
 
 CEILING = "bare loop %"
 """The column that has the figure that decides in percent of the bare loop's, which is no limit."""
@@ -115,6 +116,8 @@ def number_text(value: float | None, *, scale: float = 1) -> str:
     scaled = value * scale
     if scaled == 0:
         return "0"
+    if abs(scaled) >= _LONG:
+        return f"{scaled:.3g}"
     if abs(scaled) >= 99.95:
         return f"{scaled:,.0f}"
     if abs(scaled) < 0.0995:

@@ -15,10 +15,11 @@ from bucketbench.report.arguments import add_multirun, add_prices
 from bucketbench.report.costs import priced
 from bucketbench.report.derivation import derive_again
 from bucketbench.report.exports import write_csv, write_parquet
-from bucketbench.report.markdown import render_markdown
+from bucketbench.report.markdown import escaped, render_markdown
 from bucketbench.report.rows import json_rows
 from bucketbench.report.runs import Run, by_scenario, load_run, newest_run
 from bucketbench.report.table import print_report
+from bucketbench.visible import visible
 
 __all__ = ["main"]
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
         shown = with_costs if is_asked else runs
         _print([part for run in shown for part in by_scenario(run)], form=arguments.form)
     except BucketbenchError as error:
-        sys.stderr.write(f"bucketbench report: {error}\n")
+        sys.stderr.write(f"bucketbench report: {visible(str(error))}\n")
         return 2
     return 0
 
@@ -79,7 +80,9 @@ def _print(runs: Sequence[Run], *, form: str) -> None:
             sys.stdout.write("\n")
         if form == "markdown":
             # Alone, the tables are for a page that says what they are.
-            title = f"### {run.name}{'' if run.disambiguator is None else f' ({run.disambiguator})'}\n\n"
+            title = (
+                f"### {escaped(run.name)}{'' if run.disambiguator is None else f' ({escaped(run.disambiguator)})'}\n\n"
+            )
             sys.stdout.write(title * (len(runs) > 1) + render_markdown(run))
         else:
             print_report(run)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from bucketbench.report.cells import columns, has_words, texts
 from bucketbench.report.costs import figures_of, form_of
@@ -11,7 +13,12 @@ from bucketbench.report.sections import arrange, shared_parameters
 from bucketbench.report.swept import swept_tables
 from bucketbench.report.wording import notes, parameter_text, verdicts
 
-__all__ = ["escaped", "render_markdown", "table_line"]
+__all__ = ["code", "escaped", "render_markdown", "table_line"]
+
+
+# Source: CommonMark 0.31.2 and GitHub's extensions of it.
+_MARKUP: Final = re.compile(r"[\\|*_`<~]|&(?=#?\w+;)|\[(?=[^\]]*\][(\[:])")
+_AT_THE_START: Final = re.compile(r"^(\d*)(?=>|[#+.)=-]{1,6}(?:\s|$))")
 
 
 def render_markdown(run: Run) -> str:
@@ -23,10 +30,10 @@ def render_markdown(run: Run) -> str:
     sections = arrange(run)
     form, figures = form_of(run), figures_of(run)
     lines = [] if run.label is None else [f"**{escaped(run.label)}**", ""]
-    lines += [f"`{parameter_text(shared_parameters(run))}`", ""]
+    lines += [code(parameter_text(shared_parameters(run))), ""]
     for section in sections:
         if section.varying:
-            lines += [f"`{parameter_text(section.varying)}`", ""]
+            lines += [code(parameter_text(section.varying)), ""]
         headings = columns(section, sections, form)
         lines += [table_line(headings), table_line(":--" if has_words(name, form) else "--:" for name in headings)]
         for entry in section.entries:
@@ -46,7 +53,7 @@ def render_markdown(run: Run) -> str:
             table_line(["**best at**", *[""] * (len(table.keys) - 1), *(escaped(best.text) for best in table.best)])
         ]
         lines += ["", *(f"- {escaped(note)}" for note in table.notes()), *[""] * bool(table.notes())]
-    lines += [form.legend]
+    lines += [escaped(form.legend)]
     lines += [""] * bool(run.notes) + [f"- {escaped(note)}" for note in run.notes]
     return "\n".join(lines) + "\n"
 
@@ -57,7 +64,14 @@ def table_line(cells: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that stands for itself in Markdown."""
-    for character in "\\|*_`<":
-        text = text.replace(character, f"\\{character}")
-    return text
+    """Text that stands for itself in Markdown, in one line."""
+    text = _MARKUP.sub(r"\\\g<0>", " ".join(text.splitlines()))
+    return _AT_THE_START.sub(r"\1\\", text)
+
+
+def code(text: str) -> str:
+    """Text as code, whatever is in it: the marks around it are longer than any in it."""
+    line = " ".join(text.splitlines())
+    marks = "`" * (1 + max((len(found) for found in re.findall("`+", line)), default=0))
+    space = " " * (line.startswith("`") or line.endswith("`"))
+    return f"{marks}{space}{line}{space}{marks}"

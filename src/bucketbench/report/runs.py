@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,12 +18,15 @@ from bucketbench.errors import ResultsError
 from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, check_schema_version
 from bucketbench.results.job import JobResult
 from bucketbench.results.s3torchbenchmarking import is_run, run_results
+from bucketbench.secrecy import home_directories, without_home
 from bucketbench.statistics import MeasuredJob, Role
+from bucketbench.visible import visible, visible_in
 
 __all__ = ["Run", "by_scenario", "every_run", "load_run", "measured", "newest_run", "read_jobs", "versions_of"]
 
 _T = TypeVar("_T")
 _JOB_MARKS = (JOB_RESULTS_FILE, "job.json")
+_TOLD = ("parameters", "client_options", "details", "host", "config")  # by which jobs are compared, sorted and found
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -60,7 +65,7 @@ class Run:
     @property
     def name(self) -> str:
         """The scenario and the name of the directory, by which a run is told from others."""
-        return f"{self.scenario}/{self.directory.resolve().name}"
+        return visible(f"{self.scenario}/{self.directory.resolve().name}")
 
     @property
     def disambiguator(self) -> str | None:
@@ -280,7 +285,7 @@ def _interrupted_run(directory: Path) -> Run:
         commit=results[0].commit,
         host=results[0].host,
         label=_label_of(results),
-        notes=tuple(notes),
+        notes=tuple(without_home(notes, home_directories())),
     )
 
 
@@ -290,6 +295,7 @@ def _read_object(file: Path) -> dict[str, Any]:
         fields = json.loads(text)
         if _HALF_CHARACTER.search(text):  # of a file's name that is no text: no encoding could write it
             fields = json.loads(json.dumps(fields, ensure_ascii=False).encode(errors="replace"))
+        fields = visible_in(fields)
     except OSError as error:
         raise ResultsError(f"{file} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -311,11 +317,25 @@ def _way_out(file: Path) -> str:
     return ""
 
 
-def _result(fields: Mapping[str, Any], where: str) -> JobResult:
+def _result(fields: Any, where: str) -> JobResult:
+    if isinstance(fields, Mapping):  # what it is else is told below
+        fields = {name: _comparable(value) if name in _TOLD else value for name, value in fields.items()}
     try:
         return msgspec.convert(fields, type=JobResult)
     except msgspec.ValidationError as error:
         raise ResultsError(f"{where} is damaged: {error}") from error
+
+
+def _comparable(value: Any) -> Any:
+    """A JSON value in which NaN, which is equal to nothing, and what no float holds is text."""
+    if isinstance(value, Mapping):
+        return {name: _comparable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_comparable(item) for item in value]
+    is_odd = (isinstance(value, float) and not math.isfinite(value)) or (
+        isinstance(value, int) and abs(value) > sys.float_info.max
+    )
+    return str(value) if is_odd else value
 
 
 def _role(result: JobResult) -> Role:

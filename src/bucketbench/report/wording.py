@@ -21,9 +21,12 @@ from bucketbench.statistics import (
     Summary,
     Verdict,
 )
+from bucketbench.visible import visible
 
-__all__ = ["heading", "notes", "parameter_text", "plain_text", "plural", "shortened", "verdicts"]
+__all__ = ["heading", "notes", "parameter_text", "plain_text", "plural", "ratio_text", "shortened", "verdicts"]
 
+_LONG_RATIO = 1e6
+_MOST_RATIO_DIGITS = 6
 _MOST_CHARACTERS = 400  # of a reason: a library's message may be a page long; the files have all of it
 
 
@@ -33,7 +36,7 @@ def heading(run: Run) -> str:
     failed = sum(job.failure is not None for job in run.jobs)
     parts = [
         f"{run.scenario} scenario: {plural(len(run.jobs), 'job')} of {plural(clients, 'client')}, {failed} failed",
-        f"run {_shown(run.directory)}",
+        f"run {visible(str(_shown(run.directory)))}",
     ]
     if run.label not in (None, run.disambiguator):
         parts.append(f"label {run.label}")
@@ -78,17 +81,36 @@ def verdicts(section: Section, figures: FigureSet) -> list[str]:
 
 def _verdict(contest: Contest, figures: FigureSet) -> str:
     if contest.verdict is Verdict.NO_CONTEST:
-        invalid = any(entry.state is State.INVALID for entry in contest.excluded)
-        return f"No winner: no contestant succeeded in all its repeats{' with valid figures' if invalid else ''}."
+        return f"No winner: no contestant {_condition(contest, figures)}."
     first = contest.ranking[0].client
     if contest.margin is None:
-        return f"No contest: {first} is the only contestant that succeeded in all its repeats{_doubted(contest)}."
+        return f"No contest: {first} is the only contestant that {_condition(contest, figures)}{_doubted(contest)}."
     compared = figures.kinds[contest.figure].contest
-    against = f"{contest.margin.ratio:.2f} times the {compared} of {_against(contest.margin)}"
+    against = f"{ratio_text(contest.margin.ratio)} times the {compared} of {_against(contest.margin)}"
     if contest.rival not in (None, contest.margin):
-        against += f", and {contest.rival.ratio:.2f} times that of {_against(contest.rival)}"
+        against += f", and {ratio_text(contest.rival.ratio)} times that of {_against(contest.rival)}"
     told = f"{first} won with {against}" if contest.verdict is Verdict.WON else f"Undecided: {first} had {against}"
     return f"{told}{_doubted(contest)}."
+
+
+def _condition(contest: Contest, figures: FigureSet) -> str:
+    """What it takes to take part, as far as any contestant lacks it."""
+    lacking = []
+    if any(entry.state is State.INVALID for entry in contest.excluded):
+        lacking.append("valid figures")
+    if any(entry.status is Status.OK and entry.state is not State.INVALID for entry in contest.excluded):
+        lacking.append(f"a {figures.kinds[contest.figure].contest} above 0")
+    return "succeeded in all its repeats" + f" with {' and '.join(lacking)}" * bool(lacking)
+
+
+def ratio_text(ratio: float) -> str:
+    """A ratio to hundredths; so near to 1 that these would be the same, with the first digit in which it differs."""
+    if ratio >= _LONG_RATIO:
+        return f"{ratio:.3g}"
+    digits = 2
+    while ratio != 1 and digits < _MOST_RATIO_DIGITS and float(f"{ratio:.{digits}f}") == 1:
+        digits += 1
+    return f"{ratio:.{digits}f}"
 
 
 def _doubted(contest: Contest) -> str:
@@ -104,7 +126,7 @@ def _against(comparison: Comparison) -> str:
     if interval is None:
         more = f": sweep 'repeat=range({MINIMUM_REPEATS})'" if comparison.repeats < MINIMUM_REPEATS else ""
         return f"{comparison.denominator} (undecided, as {comparison.obstacle}{more})"
-    how = f"{interval.low:.2f} to {interval.high:.2f}" + (
+    how = f"{ratio_text(interval.low)} to {ratio_text(interval.high)}" + (
         "" if comparison.decided else ", undecided since it includes 1"
     )
     return (

@@ -77,11 +77,13 @@ def _clock_offset_s(folder: Path) -> float:
 
 def _records(path: Path, parse: Callable[[dict[str, Any]], _T], *, ended: bool) -> Iterator[_T]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Of JSON's lines: other ends of lines, such as U+2028, may stand in its texts.
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not ended:
             return
-        raise ResultsError(f"{path} cannot be read: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ResultsError(f"{path} cannot be read: {why}") from error
     for number, line in enumerate(lines, start=1):
         try:
             yield parse(json.loads(line))

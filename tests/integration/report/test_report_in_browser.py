@@ -157,6 +157,7 @@ FILTERS = {
     "status=partial": ["steady"],
     'client="quick" num_workers=[1]': [],
     "network=regional num_workers=1 client=qui": [],
+    "https://x?y=1": [],
 }
 
 
@@ -168,8 +169,11 @@ def test_rows_are_filtered_by_any_key(opened: Opened) -> None:
 
 
 def test_an_unknown_key_is_said(opened: Opened) -> None:
-    opened.page.fill("#filter", "wrokers=2")
-    assert opened.page.locator("#count").inner_text() == "there is no key wrokers"
+    for key in ("wrokers", "constructor", "toString"):  # the last two are of every object of JavaScript
+        opened.page.fill("#filter", f"{key}=2")
+        assert opened.page.locator("#count").inner_text() == f"there is no key {key}"
+    opened.page.fill("#filter", "wrokers!=2 num_workers=1")
+    assert opened.names() == ["quick", "steady", "raw (bare loop)"], "all that = does not find"
 
 
 def test_rows_are_grouped_by_any_key_and_said_not_to_be_comparable(opened: Opened) -> None:

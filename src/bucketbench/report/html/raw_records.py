@@ -13,6 +13,7 @@ from bucketbench.records import Operation, UsageSample
 from bucketbench.report.runs import Run, read_jobs
 from bucketbench.results.job import JobResult
 from bucketbench.results.raw import read_raw
+from bucketbench.secrecy import home_directories, without_home
 
 __all__ = ["JobRecords", "read_records"]
 
@@ -48,7 +49,7 @@ def read_records(run: Run) -> tuple[list[JobRecords], list[str]]:
     try:
         directories = {_key(result): directory for directory, result in read_jobs(run.directory)}
     except ResultsError as error:
-        return [], [f"the raw records were left out: {error}"]
+        return [], without_home([f"the raw records were left out: {error}"], home_directories())
     records, absent = [], []
     for job, result in zip(run.jobs, run.results, strict=True):
         directory = directories.get(_key(result))
@@ -74,7 +75,7 @@ def read_records(run: Run) -> tuple[list[JobRecords], list[str]]:
                 usage=tuple(usage),
             )
         )
-    told = list(dict.fromkeys(absent))
+    told = without_home(list(dict.fromkeys(absent)), home_directories())  # a page is for others
     more = len(told) - _MOST_TOLD
     return records, [*told[:_MOST_TOLD], *([f"the records of {more} more jobs were left out"] if more > 0 else [])]
 

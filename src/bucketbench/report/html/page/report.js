@@ -13,8 +13,8 @@
   const AS_MEASURED = "", SET = "*"; // neither is a key
 
   function describe(row, table) {
-    const found = known.rows[row.id] || {};
-    return { row, table, place: 0, keys: { ...known.shared, ...found }, text: row.textContent.toLowerCase() };
+    const keys = Object.assign(Object.create(null), known.shared, known.rows[row.id]); // has no "constructor" of its own
+    return { row, table, place: 0, keys, text: row.textContent.toLowerCase() };
   }
 
   // ---- terms of the filter: word, key=value (with *), key!=value, key<number and the like
@@ -22,8 +22,9 @@
     const words = text.match(/(?:[^\s"]|"[^"]*")+/g) || [];
     return words.map((word) => {
       const bare = word.replaceAll('"', "");
-      const split = /^([\w.@-]+?)(!=|<=|>=|=|<|>)(.*)$/.exec(bare);
-      return split ? { key: split[1], how: split[2], value: split[3] } : { word: bare.toLowerCase() };
+      const split = /^([^=<>!]+)(!=|<=|>=|=|<|>)(.*)$/s.exec(bare);
+      const isTerm = split && (/^[\w.@-]+$/.test(split[1]) || rows.some((entry) => named(entry.keys, split[1]).length));
+      return isTerm ? { key: split[1], how: split[2], value: split[3] } : { word: bare.toLowerCase() };
     });
   }
 
@@ -34,7 +35,7 @@
   function fits(value, term) {
     if (term.how === "=" || term.how === "!=") {
       const literal = term.value.toLowerCase().split("*").map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-      return new RegExp(`^${literal.join(".*")}$`, "s").test(value.toLowerCase()) === (term.how === "=");
+      return new RegExp(`^${literal.join(".*")}$`, "s").test(value.toLowerCase());
     }
     const number = Number(value), limit = Number(term.value);
     if (value === "" || term.value === "" || Number.isNaN(number) || Number.isNaN(limit)) return false;
@@ -44,8 +45,8 @@
   function passes(entry, terms) {
     return terms.every((term) => {
       if (term.word !== undefined) return entry.text.includes(term.word);
-      const names = named(entry.keys, term.key);
-      return names.length > 0 && names.some((name) => fits(entry.keys[name], term));
+      const found = named(entry.keys, term.key).some((name) => fits(entry.keys[name], term));
+      return found !== (term.how === "!="); // all that = does not find, those without the key among them
     });
   }
 
