@@ -37,6 +37,7 @@ PICTURE_SIDE: Final = 8
 """Width and height of what an image is made from, and is told by when it has been decoded."""
 
 _MAX_NOISE: Final = 255
+_STRIP_ROWS: Final = 512  # mixed at once, so that only what is kept of a large image is in memory as a whole
 _ROUNDS: Final = 10
 _GOOD_ENOUGH: Final = 0.97  # content of the share of the size at which the search for more noise ends
 _CALIBRATION_SIDE: Final = 256
@@ -122,12 +123,12 @@ def _misfit(spec: DatasetSpec, size_bytes: int, resolution: tuple[int, int], lim
     )
 
 
-def _layers(random: SampleRandom, width: int, height: int) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
+def _layers(random: SampleRandom, width: int, height: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int8]]:
     """A smooth picture, values 64 to 191, and noise, values -128 to 127; both of shape (height, width, 3)."""
     coarse = _coarse(random)
     smooth = Image.fromarray(coarse).resize((width, height), Image.Resampling.BILINEAR)
     noise = random.octets(height * width * 3).view(np.int8).reshape(height, width, 3)
-    return np.asarray(smooth).astype(np.int16), noise.astype(np.int16)
+    return np.asarray(smooth), noise
 
 
 def _coarse(random: SampleRandom) -> npt.NDArray[np.uint8]:
@@ -147,9 +148,15 @@ def picture_of(spec: DatasetSpec, index: int) -> npt.NDArray[np.uint8]:
     return np.asarray(smooth.resize((PICTURE_SIDE, PICTURE_SIDE), Image.Resampling.BOX))
 
 
-def _mix(picture: npt.NDArray[np.int16], noise: npt.NDArray[np.int16], strength: int) -> Image.Image:
-    # 128 * 255 fits 16 bits; after the shift the noise is within 64 of zero, so that no sum leaves 0 to 255.
-    return Image.fromarray((picture + ((noise * np.int16(strength)) >> 9)).astype(np.uint8))
+def _mix(picture: npt.NDArray[np.uint8], noise: npt.NDArray[np.int8], strength: int) -> Image.Image:
+    height, width, _ = picture.shape
+    mixed = Image.new("RGB", (width, height))
+    for top in range(0, height, _STRIP_ROWS):
+        rows = slice(top, top + _STRIP_ROWS)
+        # 128 * 255 fits 16 bits; after the shift the noise is within 64 of zero, so that no sum leaves 0 to 255.
+        strip = picture[rows] + ((noise[rows] * np.int16(strength)) >> 9)
+        mixed.paste(Image.fromarray(strip.astype(np.uint8)), (0, top))
+    return mixed
 
 
 def _encode(image: Image.Image, encoding: _Encoding) -> bytes:

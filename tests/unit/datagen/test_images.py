@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -97,3 +98,15 @@ def test_an_impossible_size_names_the_nearest(fields: dict[str, Any], words: str
     with pytest.raises(DatagenError, match=words) as caught:
         check_sizes(spec_of(**fields))
     assert "x".join(map(str, fields["resolution"])) in str(caught.value)
+
+
+def test_making_a_large_image_takes_a_bounded_multiple_of_its_size() -> None:
+    size_bytes = 4 << 20
+    spec = DatasetSpec(num_samples=1, sample_size_bytes=size_bytes)
+    tracemalloc.start()
+    try:
+        encode_image(spec, index=0, size_bytes=size_bytes)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 25 * size_bytes, "arrays of whole images, in more than a byte a value"
