@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from torchbucket.cli_options import as_options
 from torchbucket.errors import ConfigError, TorchbucketError
 
 __all__ = ["main"]
@@ -95,7 +96,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _failed(error: Exception, status: int) -> int:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = as_options(" ".join(str(error).split())) or type(error).__name__
     sys.stderr.write(f"torchbucket: {text}\n")
     return status
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
+from typing import Final
 
 from torchbucket.config import StoreConfig
 
-__all__ = ["add_store_options", "store_config"]
+__all__ = ["add_store_options", "as_options", "store_config"]
+
+_SETTING: Final = re.compile(r"StoreConfig\((?:anonymous=True|(endpoint|region|profile)=['\"]?([^)'\"]*)['\"]?)\)")
 
 
 def add_store_options(parser: argparse.ArgumentParser) -> None:
@@ -30,3 +34,8 @@ def store_config(arguments: argparse.Namespace) -> StoreConfig:
         profile=arguments.profile,
         anonymous=arguments.anonymous,
     )
+
+
+def as_options(text: str) -> str:
+    """An error's text with the option of the command line for each setting that it advises and that has one."""
+    return _SETTING.sub(lambda found: f"--{found[1]} {found[2]}" if found[1] else "--anonymous", text)
