@@ -14,6 +14,7 @@ from hydra._internal.hydra import Hydra
 
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
+from bucketbench.job.composed import settings_of
 from bucketbench.sweep.entry import run_scenario
 from bucketbench.sweep.sweep import Sweep
 
@@ -56,7 +57,9 @@ def _composed(scenario: str, overrides: tuple[str, ...], directory: Path | None,
     found: list[JobSettings] = []
 
     def compose(sweep: Sweep, arguments: Sequence[str]) -> None:
-        found.extend(sweep._settings(point) for point in sweep._points(arguments).points)
+        for point in sweep._points(arguments).points:
+            composed = sweep.composed(point)
+            found.append(settings_of(composed, composed.hydra))
 
     swept_with(scenario, ([] if directory is None else ["--config-dir", str(directory)]) + list(overrides), compose)
     return tuple(found)

@@ -69,10 +69,14 @@ def run_scenario(name: str, arguments: Sequence[str]) -> int:
         what the first one does.
 
     Raises:
-        UsageError: the sweep was refused, before any result was written.
+        UsageError: the sweep was refused, before any result was written, or a single job is to be run dry.
         NodeLostError: another node does not answer.
     """
     if _DRY_RUN in arguments:
+        if any(map(_is_single_job, arguments)):
+            raise ConfigurationError(
+                f"{_DRY_RUN} tells the jobs of a sweep, and hydra.mode=RUN asks for a single one: leave one of them out"
+            )
         arguments = [*(one for one in arguments if one != _DRY_RUN), "++hydra.sweeper.dry_run=true"]
     directories = _config_directories(arguments)
     sys.path.extend(directory for directory in directories if directory not in sys.path)
@@ -143,6 +147,11 @@ def register_scenario(scenario: Scenario, *, others: Iterable[Path] = ()) -> Pat
     if ScenarioSearchPath not in Plugins.instance().discover(SearchPathPlugin):
         Plugins.instance().register(ScenarioSearchPath)
     return conf
+
+
+def _is_single_job(argument: str) -> bool:
+    key, _, value = argument.lstrip("+").partition("=")
+    return argument in ("--run", "-r") or (key == "hydra.mode" and value.strip("'\"") == "RUN")
 
 
 def _config_directories(arguments: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -27,7 +27,7 @@ from bucketbench.results.files import write_json
 from bucketbench.results.job import digest
 from bucketbench.sweep.points import Points
 
-__all__ = ["JOBS_FILE", "ComposedLoader", "Jobs"]
+__all__ = ["JOBS_FILE", "ComposedLoader", "Jobs", "check_repeats", "with_hydra"]
 
 JOBS_FILE: Final = "jobs.json"
 _VERSION: Final = 1
@@ -64,10 +64,7 @@ class Jobs:
             HydraException: a point cannot be composed.
         """
         distinct, kinds = points.distinct, points.kinds
-        for point in points.points:
-            repeat = _repeat_of(point)
-            if repeat is not None and not repeat.isdecimal():
-                raise ConfigurationError(f"{_REPEAT}={repeat} cannot be used: expected a whole number from 0")
+        check_repeats(points.points)
         return cls(points.points, kinds=kinds, configs=[compose(point) for point in distinct])
 
     def __len__(self) -> int:
@@ -233,6 +230,18 @@ class ComposedLoader(ConfigLoader):
     def compute_defaults_list(self, config_name: str | None, overrides: list[str], run_mode: RunMode) -> Any:
         """As Hydra's."""
         return self._loader.compute_defaults_list(config_name, overrides, run_mode)
+
+
+def check_repeats(points: Iterable[Sequence[str]]) -> None:
+    """Raise where the repeat of a point is no number.
+
+    Raises:
+        ConfigurationError: names it.
+    """
+    for point in points:
+        repeat = _repeat_of(point)
+        if repeat is not None and not repeat.isdecimal():
+            raise ConfigurationError(f"{_REPEAT}={repeat} cannot be used: expected a whole number from 0")
 
 
 def with_hydra(fields: dict[str, Any]) -> DictConfig:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -16,7 +16,7 @@ from bucketbench.results.files import RUN_RESULTS_FILE
 from bucketbench.results.job import JobResult, digest
 from bucketbench.units import format_duration
 
-__all__ = ["plan"]
+__all__ = ["estimate", "plan", "values_told"]
 
 _RUNS_READ: Final = 10  # of the earlier ones; further back the machine and the code are others
 
@@ -36,25 +36,37 @@ def plan(
     lines = [f"{settings[0].scenario} scenario: {len(points)} jobs of {', '.join(clients)}; nothing is run or made"]
     if settings[0].config["label"] is not None:
         lines.append(f"label: {settings[0].config['label']}")
-    values: dict[str, dict[str, None]] = {}
-    for point in points:
-        for text in _told(point):
-            key, _, value = text.partition("=")
-            values.setdefault(key.lstrip("+"), {})[value] = None
-    lines += [f"{key}: {', '.join(found)}" for key, found in values.items()]
+    lines += values_told(points)
     lines.append("points, and how many repeats of each:")
     repeats = Counter(kinds)
     for kind, count in repeats.items():
         point = points[kinds.index(kind)]
         lines.append(f"  {count} x {' '.join(text for text in _told(point) if not text.startswith('repeat='))}")
-    return [*lines, _estimate(kinds, settings, runs)]
+    return [*lines, estimate(kinds, settings, runs)]
+
+
+def values_told(points: Iterable[Sequence[str]]) -> list[str]:
+    """A line for each key of some points, with the values that it has."""
+    values: dict[str, dict[str, None]] = {}
+    for point in points:
+        for text in _told(point):
+            key, _, value = text.partition("=")
+            values.setdefault(key.lstrip("+"), {})[value] = None
+    return [f"{key}: {', '.join(found)}" for key, found in values.items()]
 
 
 def _told(point: Sequence[str]) -> list[str]:
     return [text for text in point if not text.startswith("label=")]
 
 
-def _estimate(kinds: Sequence[int], settings: Sequence[JobSettings], runs: Path) -> str:
+def estimate(kinds: Sequence[int], settings: Sequence[JobSettings], runs: Path) -> str:
+    """How long jobs may take, in words.
+
+    Args:
+        kinds: for each job the place of its settings in ``settings``.
+        settings: of each kind of job.
+        runs: the directory of earlier runs.
+    """
     earlier = _durations_s(runs)
     known = {
         kind: median(found)

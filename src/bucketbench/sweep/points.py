@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override
 
 from bucketbench.errors import ConfigurationError
 
-__all__ = ["Points", "points_of", "values_of"]
+__all__ = ["Points", "client_option", "option_override", "options_by_client", "points_of", "values_of"]
 
 _CLIENT = "client"
 _REPEAT = "repeat"
@@ -67,7 +67,7 @@ def points_of(overrides: Sequence[Override], *, default_clients: Sequence[str], 
         ConfigurationError: a key is swept in a way that has no list of values, or a value is there twice.
     """
     values = values_of(overrides)
-    own = {key: values.pop(key) for key in list(values) if key.lstrip("+").startswith(f"{_OPTIONS_FOR}.")}
+    own = {key: values.pop(key) for key in list(values) if client_option(key)}
     clients = values.pop(_CLIENT, [f"{_CLIENT}={name}" for name in default_clients])
     variants = _variants(clients, own)
     ordered = sorted(values, key=lambda key: key != _REPEAT)
@@ -110,25 +110,46 @@ def values_of(overrides: Sequence[Override]) -> dict[str, list[str]]:
     return values
 
 
-def _variants(clients: Sequence[str], own: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
-    """The overrides that choose each client, once for each combination of the options that are its own.
+def client_option(key: str) -> tuple[str, str] | None:
+    """The client and the option of it that a key ``options_for.CLIENT.OPTION`` sets; None for any other key."""
+    bare = key.lstrip("+")
+    # A name may have dots, an option has none.
+    name, _, option = bare.removeprefix(f"{_OPTIONS_FOR}.").rpartition(".")
+    return (name, option) if bare.startswith(f"{_OPTIONS_FOR}.") else None
+
+
+def option_override(option: str, value: str) -> str:
+    """The override that gives the client of a job an option."""
+    return f"++client.options.{option}={value}"
+
+
+def options_by_client(clients: Sequence[str], own: Mapping[str, Sequence[str]]) -> dict[str, list[list[str]]]:
+    """The overrides that set the options of each client, for each of its options one a value.
 
     Args:
-        clients: the overrides that choose one each.
+        clients: their names.
         own: the overrides of ``options_for.CLIENT.OPTION``, by that key.
+
+    Raises:
+        ConfigurationError: one is of a client that is not among them.
     """
-    names = [client.partition("=")[2] for client in clients]
-    options: dict[str, list[list[str]]] = {name: [] for name in names}
+    options: dict[str, list[list[str]]] = {name: [] for name in clients}
     for key, texts in own.items():
-        # A name may have dots, an option has none.
-        name, _, option = key.lstrip("+").removeprefix(f"{_OPTIONS_FOR}.").rpartition(".")
+        name, option = client_option(key) or ("", "")
         if name not in options:
-            close = difflib.get_close_matches(name, names, n=1)
+            close = difflib.get_close_matches(name, clients, n=1)
             hint = f": did you mean {_OPTIONS_FOR}.{close[0]}.{option}?" if close else ""
             raise ConfigurationError(
-                f"{key} is of a client that is not measured{hint} (the clients are {', '.join(names)})"
+                f"{key} is of a client that is not measured{hint} (the clients are {', '.join(clients)})"
             )
-        options[name].append([f"++client.options.{option}={text.partition('=')[2]}" for text in texts])
+        options[name].append([option_override(option, text.partition("=")[2]) for text in texts])
+    return options
+
+
+def _variants(clients: Sequence[str], own: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+    """The overrides that choose each client, once for each combination of the options that are its own."""
+    names = [client.partition("=")[2] for client in clients]
+    options = options_by_client(names, own)
     return [
         (client, *chosen)
         for client, name in zip(clients, names, strict=True)

@@ -26,7 +26,7 @@ from bucketbench.progress import say
 from bucketbench.secrecy import secret_keys, secret_values
 from bucketbench.sweep.schemes import check_scheme
 
-__all__ = ["check_component", "check_sweep"]
+__all__ = ["check_component", "check_distinct", "check_sweep"]
 
 _EXTRAS: Final = {"sink": {**EXTRAS, "boto3": "dynamodb"}}
 """What brings a package to a component of a kind, where that is not what brings it to a client or a model."""
@@ -44,7 +44,6 @@ def check_sweep(points: Iterable[JobSettings], *, makes: bool = True) -> None:
     """
     seen: set[tuple[str, ...]] = set()
     points, secrets = list(points), secret_values()
-    _check_distinct(points)
     for point in points:
         secret = secret_keys(point.config, secrets=secrets)
         if secret:
@@ -116,8 +115,12 @@ def check_component(kind: str, component: Component, *, python_path: Sequence[st
         )
 
 
-def _check_distinct(points: Iterable[JobSettings]) -> None:
-    """Raise where the results of two points that differ in more than their repeat could not be told apart."""
+def check_distinct(points: Iterable[JobSettings]) -> None:
+    """Raise where the results of two points that differ in more than their repeat could not be told apart.
+
+    Raises:
+        PreflightError: says what they have in common, and what to change.
+    """
     seen: dict[str, JobSettings] = {}
     for point in points:
         identity = (point.client.name, point.client_options, point.parameters)

@@ -33,6 +33,7 @@ from bucketbench.scenarios import find_scenario
 from bucketbench.sweep.entry import run_program
 from bucketbench.sweep.finish import finish
 from bucketbench.sweep.jobs import Jobs, with_hydra
+from bucketbench.sweep.options import SweepOptions
 from bucketbench.sweep.sweep import COMMON_FILE, Sweep
 
 __all__ = ["resume", "sweep_rest"]
@@ -130,10 +131,10 @@ def sweep_rest(context: HydraContext, task_function: TaskFunction) -> list[JobRe
         context,
         task_function,
         rest.common,
-        params={},
-        jobs_at_once=options.jobs_at_once,
-        parallel_on_one_host=options.parallel_on_one_host,
-        order_seed=None,  # the order is that of the recorded jobs
+        # The points and their order are those of the recorded jobs.
+        options=SweepOptions(
+            jobs_at_once=options.jobs_at_once, parallel_on_one_host=options.parallel_on_one_host, order_seed=None
+        ),
     )
     return sweep.resume(rest.directory, rest.jobs, rest.numbers)
 

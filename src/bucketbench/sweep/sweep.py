@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -38,9 +38,10 @@ from bucketbench.sweep.finish import INTERRUPTED_STATUS, finish
 from bucketbench.sweep.jobs import JOBS_FILE, Jobs
 from bucketbench.sweep.launching import Launching
 from bucketbench.sweep.node_count import check_nodes
+from bucketbench.sweep.options import SweepOptions
 from bucketbench.sweep.plan import plan
 from bucketbench.sweep.points import Points, points_of
-from bucketbench.sweep.preflight import check_sweep
+from bucketbench.sweep.preflight import check_distinct, check_sweep
 from buckettestbed.launch import TestbedError
 
 __all__ = ["COMMON_FILE", "Sweep"]
@@ -61,11 +62,7 @@ class Sweep:
         context: Hydra's, which composes points.
         task_function: what runs a job.
         config: the configuration that all points have in common, Hydra's node included.
-        params: swept values of the configuration's files, as ``hydra.sweeper.params`` has them.
-        jobs_at_once: how many jobs a launcher gets at once; None for all.
-        parallel_on_one_host: whether jobs may run at the same time on one machine, where they disturb each other.
-        order_seed: as of :func:`bucketbench.sweep.points.points_of`.
-        dry_run: whether the points are told, and nothing is run or made.
+        options: of the sweeper.
     """
 
     def __init__(
@@ -74,20 +71,12 @@ class Sweep:
         task_function: TaskFunction,
         config: DictConfig,
         *,
-        params: dict[str, Any],
-        jobs_at_once: int | None,
-        parallel_on_one_host: bool,
-        order_seed: int | None,
-        dry_run: bool = False,
+        options: SweepOptions,
     ) -> None:
         self._context = context
         self._task_function = task_function
         self._config = config
-        self._params = params
-        self._jobs_at_once = jobs_at_once
-        self._parallel_on_one_host = parallel_on_one_host
-        self._order_seed = order_seed
-        self._dry_run = dry_run
+        self._options = options
 
     def run(self, arguments: Sequence[str]) -> list[JobReturn]:
         """Check every point, prepare what they need, and launch them.
@@ -110,15 +99,15 @@ class Sweep:
         meeting = meet()
         with refusal_told(meeting, _TOPIC):
             points = self._points(arguments)
-            jobs = Jobs.composed(points, self._composed)
-            if self._dry_run:
-                self._plan(jobs)
+            jobs = Jobs.composed(points, self.composed)
+            if self._options.dry_run:
+                self._plan(jobs, meeting)
             checked = self._checked(jobs, meeting)
         if meeting is not None:
             agree(meeting, _TOPIC, statement_of(checked), within_s=ARRIVAL_S)
             if not meeting.nodes.is_first:
                 return self._help(jobs, meeting)
-        directory = self._make_directory(explicit=any(a.startswith(f"{_DIRECTORY}=") for a in self._hydra_overrides()))
+        directory = self._make_directory()
         with _removed_when_refused(directory), held(directory):
             self._place_in(directory, jobs)
             record = RunRecord(
@@ -159,26 +148,72 @@ class Sweep:
         results = [result for _, result in read_jobs(directory) if result.number not in numbers]
         return self._measured(record, jobs, checked, numbers=numbers, results=results)
 
-    def _plan(self, jobs: Jobs) -> None:
+    def _plan(self, jobs: Jobs, meeting: Meeting | None) -> None:
         """Print what would be done, and end."""
         settings = jobs.settings()
-        runs = Path(str(self._config.hydra.sweep.dir)).absolute().parent
-        lines = plan(jobs.points, kinds=jobs.kinds, settings=settings, runs=runs)
+        lines = plan(jobs.points, kinds=jobs.kinds, settings=settings, runs=self.runs)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
-        check_sweep(settings, makes=False)  # last, so that the points are told in any case
+        self.check(settings, meeting, apart=[settings], makes=False)  # last, so that the points are told in any case
+        self.check_free()
         raise SystemExit(0)
 
     def _checked(self, jobs: Jobs, meeting: Meeting | None) -> list[JobSettings]:
         """The settings of each kind of job, and that they can be run."""
         checked = jobs.settings()
-        self._check_launcher(checked, meeting)
+        self.check(checked, meeting, apart=[checked])
+        return checked
+
+    @property
+    def runs(self) -> Path:
+        """The directory of the scenario's runs."""
+        return self._wanted.parent
+
+    def composed(self, point: Sequence[str]) -> DictConfig:
+        """The configuration of one point.
+
+        Raises:
+            HydraException: it cannot be composed.
+        """
+        return self._context.config_loader.load_sweep_config(self._config, list(point))
+
+    def check(
+        self,
+        settings: Sequence[JobSettings],
+        meeting: Meeting | None,
+        *,
+        apart: Iterable[Sequence[JobSettings]],
+        makes: bool = True,
+    ) -> None:
+        """Raise where a job cannot be launched or run, or its results not be sent.
+
+        Args:
+            settings: of each kind of job, at least one.
+            meeting: of the nodes, None where there is one.
+            apart: those of which no two may be alike.
+            makes: whether the environments that clients need for themselves are made; else such clients are passed
+                over.
+
+        Raises:
+            UsageError: says what to change.
+        """
+        self._check_launcher(settings, meeting)
         if meeting is None or meeting.nodes.is_first:  # which sends the results
             check_sinks(
-                [self._sink(), *(point.config["sink"] for point in checked)],
-                config_directories=checked[0].config_directories,
+                [self._sink(), *(one.config["sink"] for one in settings)],
+                config_directories=settings[0].config_directories,
             )
-        check_sweep(checked)
-        return checked
+        for group in apart:
+            check_distinct(group)
+        check_sweep(settings, makes=makes)
+
+    def check_free(self) -> None:
+        """Raise where the sweep is to go into a directory that exists.
+
+        Raises:
+            ConfigurationError: the command names it.
+        """
+        if self._is_named and self._wanted.exists():
+            raise _exists(self._wanted)
 
     def _measured(
         self,
@@ -212,7 +247,7 @@ class Sweep:
                     self._task_function,
                     self._config,
                     jobs,
-                    jobs_at_once=self._jobs_at_once,
+                    jobs_at_once=self._options.jobs_at_once,
                     results=results,
                 ).run(numbers)
             except KeyboardInterrupt:
@@ -231,20 +266,12 @@ class Sweep:
 
     def _points(self, arguments: Sequence[str]) -> Points:
         parser = OverridesParser.create(config_loader=self._context.config_loader)
-        written = [f"{key}={value}" for key, value in self._params.items()]
         names = find_scenario(str(self._config.scenario)).settings.clients_by_default(self._config)
         return points_of(
-            parser.parse_overrides([*written, *arguments]),
+            parser.parse_overrides([*self._options.written, *arguments]),
             default_clients=[str(name) for name in names],
-            order_seed=self._order_seed,
+            order_seed=self._options.order_seed,
         )
-
-    def _composed(self, point: Sequence[str]) -> DictConfig:
-        return self._context.config_loader.load_sweep_config(self._config, list(point))
-
-    def _settings(self, point: Sequence[str]) -> JobSettings:
-        composed = self._composed(point)
-        return settings_of(composed, composed.hydra)
 
     def _sink(self) -> dict[str, Any]:
         fields: Any = OmegaConf.to_container(self._config.sink, resolve=True)
@@ -278,8 +305,8 @@ class Sweep:
         elsewhere = any(name in launcher for name in _ELSEWHERE) or bool(
             OmegaConf.select(self._config, "hydra.launcher.ray.init.address")
         )
-        at_once = self._jobs_at_once
-        if (at_once is None or at_once > 1) and not elsewhere and not self._parallel_on_one_host:
+        at_once = self._options.jobs_at_once
+        if (at_once is None or at_once > 1) and not elsewhere and not self._options.parallel_on_one_host:
             raise ConfigurationError(
                 f"hydra.sweeper.jobs_at_once={'null' if at_once is None else at_once} with "
                 f"{launcher.rpartition('.')[2]} would measure jobs at the same time on this machine, where they "
@@ -287,19 +314,26 @@ class Sweep:
                 "you want to measure"
             )
 
-    def _make_directory(self, *, explicit: bool) -> Path:
+    @property
+    def _wanted(self) -> Path:
+        return Path(str(self._config.hydra.sweep.dir)).absolute()
+
+    @property
+    def _is_named(self) -> bool:
+        """Whether the command says which directory the sweep goes into."""
+        return any(override.startswith(f"{_DIRECTORY}=") for override in self._hydra_overrides())
+
+    def _make_directory(self) -> Path:
         """Make the sweep's directory, which did not exist before: two sweeps of the same second get two."""
-        wanted = Path(str(self._config.hydra.sweep.dir)).absolute()
+        wanted = self._wanted
         wanted.parent.mkdir(parents=True, exist_ok=True)
         directory = wanted
         for number in range(2, 1000):
             try:
                 directory.mkdir()
             except FileExistsError:
-                if explicit:
-                    raise ConfigurationError(
-                        f"{_DIRECTORY}={wanted} exists already, and results are never overwritten: name another"
-                    ) from None
+                if self._is_named:
+                    raise _exists(wanted) from None
                 directory = wanted.with_name(f"{wanted.name}-{number}")
                 continue
             return directory
@@ -312,6 +346,12 @@ class Sweep:
             self._config.hydra.sweep.dir = str(directory)
             self._config.hydra.overrides.hydra.append(override)
         jobs.place_in(directory, override)
+
+
+def _exists(directory: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{_DIRECTORY}={directory} exists already, and results are never overwritten: name another"
+    )
 
 
 @contextmanager

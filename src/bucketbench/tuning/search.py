@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import copy
-import json
-import random
 import shlex
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.utils import JobReturn, JobStatus
+from hydra.core.utils import JobReturn
+from hydra.errors import HydraException
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from bucketbench.configuration.settings import JobSettings
-from bucketbench.errors import ResultsError
-from bucketbench.job.composed import settings_of
+from bucketbench.errors import ResultsError, UsageError
 from bucketbench.progress import say
 from bucketbench.results.files import write_json
 from bucketbench.results.job import JobResult
-from bucketbench.results.record import RunRecord
-from bucketbench.sweep.points import Points
-from bucketbench.sweep.preflight import check_sweep
-from bucketbench.sweep.sweep import Sweep
+from bucketbench.scenarios import find_scenario
+from bucketbench.sweep.finish import INTERRUPTED_STATUS
 from bucketbench.tuning.conclusion import Conclusion
 from bucketbench.tuning.measured import Measured, Setting
 from bucketbench.tuning.options import SearchOptions
+from bucketbench.tuning.plan import search_plan
+from bucketbench.tuning.rounds import REFERENCE, Rounds, result_of
 from bucketbench.tuning.space import Space, space_of
 from bucketbench.tuning.suggestions import Suggestion, Suggestions
 
@@ -36,34 +33,7 @@ __all__ = ["TUNING_FILE", "Search"]
 
 TUNING_FILE: Final = "tuning.json"
 
-_REFERENCE: Final[Setting] = ()
-_DIRECTORY: Final = "hydra.sweep.dir"
-_REPEATS_BY_DEFAULT: Final = 6  # Source: the fewest that a statement at 95 % confidence needs
 _SUGGESTIONS_PER_TRIAL: Final = 20  # of settings that were measured already, before a round goes without another
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Hydra:
-    """What a sweep is made of."""
-
-    context: HydraContext
-    task_function: TaskFunction
-    config: DictConfig
-    launching: dict[str, Any]
-
-
-class _Round(Sweep):
-    """A sweep over points that are given, instead of those that overrides combine."""
-
-    def __init__(self, hydra: _Hydra, points: Points) -> None:
-        super().__init__(
-            hydra.context, hydra.task_function, hydra.config, params={}, order_seed=None, **hydra.launching
-        )
-        self._given = points
-
-    def _points(self, arguments: Sequence[str]) -> Points:
-        del arguments
-        return self._given
 
 
 class Search:
@@ -78,30 +48,25 @@ class Search:
         task_function: what runs a job.
         config: the configuration that all settings have in common, Hydra's node included. The last round's directory is
             put into it.
-        params: swept values of the configuration's files, as ``hydra.sweeper.params`` has them.
         options: how the search goes.
-        launching: the arguments of :class:`bucketbench.sweep.sweep.Sweep` about launching.
+
+    Raises:
+        ConfigurationError: the scenario has no such figure.
     """
 
     def __init__(
-        self,
-        context: HydraContext,
-        task_function: TaskFunction,
-        config: DictConfig,
-        *,
-        params: dict[str, Any],
-        options: SearchOptions,
-        launching: dict[str, Any],
+        self, context: HydraContext, task_function: TaskFunction, config: DictConfig, *, options: SearchOptions
     ) -> None:
-        self._hydra = _Hydra(context=context, task_function=task_function, config=config, launching=launching)
-        self._params = params
+        self._context = context
+        self._task_function = task_function
+        self._config = config
         self._options = options
-        self._base = str(config.hydra.sweep.dir)
-        self._rounds = 0
-        self._settings_of: dict[Setting, JobSettings] = {}
+        scenario = find_scenario(str(config.scenario))
+        self._figure = options.figure_of(scenario.name, scenario.figures)
         self._measured: dict[str, Measured] = {}
         self._trials: dict[str, float | None] = {}
         """By identity; a ratio to the reference, None where the setting failed."""
+        self._refused: set[Setting] = set()
 
     def run(self, arguments: Sequence[str]) -> list[JobReturn]:
         """Search, and tell what was found.
@@ -115,51 +80,60 @@ class Search:
         Raises:
             UsageError: the search was refused, before any result was written.
             ResultsError: nothing could be measured, or results not be written.
-            SystemExit: with status 130, when it was interrupted.
+            SystemExit: with status 130, when it was interrupted; with status 0, where it was only to be told.
         """
         space = self._space(arguments)
-        self._check(space)
+        rounds = Rounds(
+            self._context, self._task_function, self._config, options=self._options, space=space, figure=self._figure
+        )
+        if self._options.dry_run:
+            self._plan(space, rounds)
+        rounds.check()
         suggestions = Suggestions(space.values, seed=self._options.seed)
-        trials = min(self._options.trials, space.size)
+        trials = self._options.most_trials(space.size)
         say(f"{trials} of {space.size} settings to try, then the best {self._options.finalists} against one another")
-        while len(self._trials) < trials:
-            wanted = min(self._options.trials_at_once, trials - len(self._trials))
-            asked = self._new(suggestions, space, wanted)
-            if not asked:
-                break
-            self._try(asked, space, suggestions, arguments)
-        return self._decide(space, arguments)
+        try:
+            while len(self._trials) < trials:
+                wanted = min(self._options.trials_at_once, trials - len(self._trials))
+                asked = self._new(suggestions, space, rounds, wanted)
+                if not asked:
+                    break
+                self._try(asked, rounds, suggestions, arguments)
+            return self._decide(space, rounds, arguments)
+        except SystemExit as ended:
+            if ended.code == INTERRUPTED_STATUS:
+                say("that completes the round alone: a search is not resumed")
+            raise
 
     def _space(self, arguments: Sequence[str]) -> Space:
-        parser = OverridesParser.create(config_loader=self._hydra.context.config_loader)
-        written = parser.parse_overrides([f"{key}={value}" for key, value in self._params.items()])
-        return space_of(written, parser.parse_overrides(list(arguments)))
+        parser = OverridesParser.create(config_loader=self._context.config_loader)
+        return space_of(
+            parser.parse_overrides(self._options.written),
+            parser.parse_overrides(list(arguments)),
+            default_client=str(OmegaConf.select(self._config, "hydra.runtime.choices.client")),
+        )
 
-    def _check(self, space: Space) -> None:
-        """Refuse a value that no setting could have, before anything is measured."""
-        points = {self._identity(space, setting): setting for setting in (_REFERENCE, *space.each_value())}
-        check_sweep([self._settings(space, setting) for setting in points.values()])
+    def _plan(self, space: Space, rounds: Rounds) -> None:
+        """Print what would be done, and end."""
+        lines = search_plan(space, self._options, figure=self._figure, settings=rounds.each(), runs=rounds.runs)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        rounds.check(makes=False)  # last, so that the space is told in any case
+        Suggestions(space.values, seed=self._options.seed)  # for which Optuna must be installed
+        raise SystemExit(0)
 
-    def _settings(self, space: Space, setting: Setting) -> JobSettings:
-        if setting not in self._settings_of:
-            loader = self._hydra.context.config_loader
-            composed = loader.load_sweep_config(self._hydra.config, [*space.fixed, *setting])
-            self._settings_of[setting] = settings_of(composed, composed.hydra)
-        return self._settings_of[setting]
-
-    def _identity(self, space: Space, setting: Setting) -> str:
-        """What two settings have in common that are the same: some overrides say what the reference has."""
-        found = self._settings(space, setting)
-        return json.dumps([found.client.name, found.client_options, found.parameters], sort_keys=True, default=str)
-
-    def _new(self, suggestions: Suggestions, space: Space, wanted: int) -> dict[str, tuple[Suggestion, Setting]]:
+    def _new(
+        self, suggestions: Suggestions, space: Space, rounds: Rounds, wanted: int
+    ) -> dict[str, tuple[Suggestion, Setting]]:
         """Suggestions that were not measured yet, by identity; fewer than wanted where there are no more."""
         found: dict[str, tuple[Suggestion, Setting]] = {}
-        reference = self._identity(space, _REFERENCE)
+        reference = rounds.identity(REFERENCE)
         for _ in range(_SUGGESTIONS_PER_TRIAL * wanted):
             suggestion = suggestions.next()
             setting = space.overrides(suggestion)
-            identity = self._identity(space, setting)
+            if not self._can_be_run(setting, rounds):
+                suggestions.tell(suggestion, None, excess_mib=0)
+                continue
+            identity = rounds.identity(setting)
             if identity == reference:
                 self._trials.setdefault(identity, 1.0)
             if identity in self._trials:
@@ -168,7 +142,26 @@ class Search:
                 found[identity] = (suggestion, setting)
                 if len(found) == wanted:
                     break
-        return found
+        refused = rounds.refused([setting for _, setting in found.values()]) if found else {}
+        for setting, reason in refused.items():
+            self._leave_out(setting, reason)
+        for suggestion, setting in found.values():
+            if setting in refused:
+                suggestions.tell(suggestion, None, excess_mib=0)
+        return {identity: one for identity, one in found.items() if one[1] not in refused}
+
+    def _can_be_run(self, setting: Setting, rounds: Rounds) -> bool:
+        """Whether values that can be used, each by itself, can be together."""
+        if setting not in self._refused:
+            try:
+                rounds.settings(setting)
+            except (UsageError, HydraException, OmegaConfBaseException) as error:
+                self._leave_out(setting, " ".join(str(error).split()))
+        return setting not in self._refused
+
+    def _leave_out(self, setting: Setting, reason: str) -> None:
+        self._refused.add(setting)
+        say(f"left out: {' '.join(setting)}: {reason}")
 
     def _tell(self, suggestions: Suggestions, suggestion: Suggestion, identity: str) -> None:
         limit, measured = self._options.memory_limit_mib, self._measured.get(identity)
@@ -180,18 +173,18 @@ class Search:
     def _try(
         self,
         asked: dict[str, tuple[Suggestion, Setting]],
-        space: Space,
+        rounds: Rounds,
         suggestions: Suggestions,
         arguments: Sequence[str],
     ) -> None:
         """Measure settings in turns with the reference, and learn from it."""
         settings = [setting for _, setting in asked.values()]
         repeats = [f"repeat={number}" for number in range(self._options.repeats)]
-        _, measured = self._run_round([_REFERENCE, *settings], repeats, space, arguments)
-        reference = measured[_REFERENCE]
+        _, measured = rounds.run([REFERENCE, *settings], repeats, arguments)
+        reference = measured[REFERENCE]
         if not reference.speeds:
-            raise ResultsError(f"the configuration as it stands has no {self._options.figure}: {reference.failure}")
-        self._measured.setdefault(self._identity(space, _REFERENCE), reference)
+            raise ResultsError(f"the configuration as it stands has no {self._figure}: {reference.failure}")
+        self._measured.setdefault(rounds.identity(REFERENCE), reference)
         for identity, (suggestion, setting) in asked.items():
             found = measured[setting]
             self._measured[identity] = found
@@ -199,7 +192,7 @@ class Search:
             self._trials[identity] = found.times(reference) if worked else None
             self._tell(suggestions, suggestion, identity)
 
-    def _decide(self, space: Space, arguments: Sequence[str]) -> list[JobReturn]:
+    def _decide(self, space: Space, rounds: Rounds, arguments: Sequence[str]) -> list[JobReturn]:
         """Measure the best settings once more, and tell what that says."""
         limit = self._options.memory_limit_mib
         ranked = sorted(
@@ -209,26 +202,26 @@ class Search:
         finalists = [self._measured[identity].setting for identity in ranked[: self._options.finalists]]
         if not finalists:
             raise ResultsError(self._nothing_found())
-        repeats = space.repeats or [f"repeat={number}" for number in range(_REPEATS_BY_DEFAULT)]
-        settings = list(dict.fromkeys([_REFERENCE, *finalists]))
-        returns, measured = self._run_round(settings, repeats, space, arguments)
+        repeats = self._options.last_repeats(space.repeats)
+        settings = list(dict.fromkeys([REFERENCE, *finalists]))
+        returns, measured = rounds.run(settings, repeats, arguments)
         complete = [one for one in measured.values() if one.failure is None and one.speeds]
         fitting = sorted((one for one in complete if one.fits(limit)), key=lambda one: -one.median)
-        if not fitting or not measured[_REFERENCE].speeds:
+        if not fitting or not measured[REFERENCE].speeds:
             raise ResultsError("no finalist was measured within the limit in the last round; its table says why")
         within = {identity: value for identity, value in self._trials.items() if self._fits(identity)}
         conclusion = Conclusion(
             best=fitting[0],
             runner_up=fitting[1] if len(fitting) > 1 else None,
-            reference=measured[_REFERENCE],
+            reference=measured[REFERENCE],
             trials={self._measured[identity].setting: value for identity, value in within.items()},
             over_limit=len(self._trials) - len(within),
-            unit=_unit(returns, self._options.figure),
+            unit=_unit(returns, self._figure),
         )
-        write_json(Path(str(self._hydra.config.hydra.sweep.dir)) / TUNING_FILE, conclusion.to_json())
+        write_json(Path(str(self._config.hydra.sweep.dir)) / TUNING_FILE, conclusion.to_json())
         for line in conclusion.lines():
             say(line)
-        take = " ".join(shlex.quote(override) for override in (*space.fixed, *conclusion.best.setting))
+        take = " ".join(shlex.quote(override) for override in space.command(conclusion.best.setting))
         say(f"to take it: {take}")
         return returns
 
@@ -248,68 +241,7 @@ class Search:
         """Whether a setting is within the limit; one that failed is not over it."""
         return self._trials[identity] is None or self._measured[identity].fits(self._options.memory_limit_mib)
 
-    def _run_round(
-        self, settings: Sequence[Setting], repeats: Sequence[str], space: Space, arguments: Sequence[str]
-    ) -> tuple[list[JobReturn], dict[Setting, Measured]]:
-        """Measure settings in turns, as a run of its own."""
-        self._rounds += 1
-        directory = f"{self._base}-{self._rounds:02d}"
-        config = copy.deepcopy(self._hydra.config)
-        _place(config, directory)
-        order = self._order(settings, len(repeats))
-        points = [(*space.fixed, *setting, repeats[place]) for place, setting in order]
-        varying = tuple(key.lstrip("+~") for key in space.searched)
-        hydra = _Hydra(
-            context=self._hydra.context,
-            task_function=self._hydra.task_function,
-            config=config,
-            launching=self._hydra.launching,
-        )
-        returns = _Round(hydra, Points(points=points, varying=varying)).run(arguments)
-        record = RunRecord.read(Path(str(config.hydra.sweep.dir)))
-        if record is not None:
-            record.write_results(ended=True)
-        with open_dict(self._hydra.config):
-            # What ends the program reads the last round's directory from it, and prints its table.
-            self._hydra.config.hydra.sweep.dir = str(config.hydra.sweep.dir)
-        jobs: dict[Setting, dict[int, JobResult | str]] = {setting: {} for setting in settings}
-        for number, (repeat, setting) in enumerate(order):
-            jobs[setting][repeat] = _result(returns[number]) if number < len(returns) else "the launcher gave no result"
-        names = {"figure": self._options.figure, "memory_figure": self._options.memory_figure}
-        return returns, {setting: Measured.of(setting, found, **names) for setting, found in jobs.items()}
-
-    def _order(self, settings: Sequence[Setting], repeats: int) -> list[tuple[int, Setting]]:
-        """The settings of each repeat, after the first in an order of its own, as a sweep has its clients."""
-        found: list[tuple[int, Setting]] = []
-        for repeat in range(repeats):
-            block = list(settings)
-            if repeat:
-                draw = random.Random(f"{self._options.seed}/{self._rounds}/{repeat}")  # noqa: S311 - an order, not a secret
-                draw.shuffle(block)
-            found += [(repeat, setting) for setting in block]
-        return found
-
-
-def _place(config: DictConfig, directory: str) -> None:
-    """Have a round's results in a directory of its own."""
-    escaped = directory.replace("\\", "\\\\").replace("'", "\\'")
-    with open_dict(config):
-        config.hydra.sweep.dir = directory
-        others = [
-            text
-            for text in OmegaConf.to_container(config.hydra.overrides.hydra, resolve=False) or []
-            if not str(text).lstrip("+").startswith(f"{_DIRECTORY}=")
-        ]
-        config.hydra.overrides.hydra = [*others, f"{_DIRECTORY}='{escaped}'"]
-
-
-def _result(job: JobReturn) -> JobResult | str:
-    if job.status is not JobStatus.COMPLETED:
-        return f"the job could not be run: {type(job._return_value).__name__}: {job._return_value}"
-    result: JobResult = job.return_value
-    return result
-
 
 def _unit(returns: Sequence[JobReturn], figure: str) -> str:
-    results = [found for found in map(_result, returns) if isinstance(found, JobResult)]
+    results = [found for found in map(result_of, returns) if isinstance(found, JobResult)]
     return next((result.figures[figure].unit for result in results if figure in result.figures), "")

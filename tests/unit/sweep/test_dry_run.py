@@ -34,6 +34,25 @@ def test_what_would_be_refused_is_told_after_the_points(harness: StubbedHarness)
     assert "no_such_package" in err
 
 
+def test_a_dry_run_is_refused_for_whatever_the_sweep_would_be(harness: StubbedHarness) -> None:
+    Path("taken").mkdir()
+    for override, words in (
+        ("hydra.sweeper.jobs_at_once=2", "would measure jobs at the same time"),
+        ("sink.name=a,b", "sink cannot be swept"),
+        ("label=a,b", "it marks the results of a whole run"),
+        ("hydra.sweep.dir=taken", "exists already, and results are never overwritten"),
+    ):
+        status, out, err = harness.bucketbench("run", "listing", "client=boto3", "repeat=0", override, "--dry-run")
+        assert (status, out.startswith("listing scenario:"), words in err) == (2, True, True), (override, err)
+
+
+def test_a_single_job_has_no_dry_run(harness: StubbedHarness) -> None:
+    for single in ("hydra.mode=RUN", "++hydra.mode='RUN'", "--run"):
+        status, out, err = harness.bucketbench("run", "listing", "client=boto3", single, "--dry-run")
+        assert (status, out, harness.worker.started) == (2, "", [])
+        assert "--dry-run tells the jobs of a sweep" in err
+
+
 def test_an_option_of_one_client_makes_it_several_contestants() -> None:
     points = swept_by_scenario(
         "dataset", "repeat=0,1", "client=boto3-threads,torchbucket-map",

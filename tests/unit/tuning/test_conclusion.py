@@ -21,7 +21,7 @@ from bucketbench.validity import Validity
 
 def space(written: list[str], given: list[str]) -> Space:
     parser = OverridesParser.create()
-    return space_of(parser.parse_overrides(written), parser.parse_overrides(given))
+    return space_of(parser.parse_overrides(written), parser.parse_overrides(given), default_client="mine")
 
 
 def measured(name: str, *speeds: float, memory_mib: float | None = 100.0) -> Measured:
@@ -36,6 +36,23 @@ def test_what_the_command_searches_counts_before_what_the_file_does() -> None:
     assert (found.fixed, found.repeats) == (("b=3",), ("repeat=1", "repeat=2"))
     with pytest.raises(ConfigurationError, match="nothing to search"):
         space(["repeat=range(6)"], ["a=1"])
+
+
+def test_an_option_of_one_client_makes_settings_of_that_client_alone() -> None:
+    found = space([], ["client=a.b,c", "+options_for.a.b.parts=1,2,3", "+options_for.c.size=8", "workers=0,2"])
+    assert found.size == (3 + 1) * 2
+    assert found.values == {"client": ["a.b", "c"], "+options_for.a.b.parts": ["1", "2", "3"], "workers": ["0", "2"]}
+    both = [found.overrides(suggestion) for suggestion in ((0, 2, 0), (1, 2, 1))]
+    assert both == [("client=a.b", "+options_for.a.b.parts=3", "workers=0"), ("client=c", "workers=2")]
+    assert found.command(both[1]) == ("+options_for.c.size=8", "client=c", "workers=2")
+    assert found.command(()) == ()  # the configuration's own client is neither
+    assert found.point(both[0]) == ("client=a.b", "++client.options.parts=3", "workers=0")
+    assert found.each_value()["+options_for.a.b.parts"][0] == ("client=a.b", "+options_for.a.b.parts=1")
+    own = space([], ["+options_for.mine.parts=1,2"])
+    assert own.size == 2
+    assert own.each_value() == {key: [(f"{key}=1",), (f"{key}=2",)] for key in ("+options_for.mine.parts",)}
+    with pytest.raises(ConfigurationError, match=r"options_for.d.parts is of a client that is not measured"):
+        space([], ["client=a,c", "+options_for.d.parts=1,2"])
 
 
 def test_suggestions_turn_to_what_is_good_and_within_the_limit() -> None:
@@ -113,8 +130,14 @@ def test_a_job_without_the_figure_is_a_failure_and_memory_that_is_unknown_fits_n
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"repeats": True}, "repeats=True"), ({"finalists": 1}, "number from 2"), ({"memory_limit": "2G"}, "'2G'")],
+    [
+        ({"repeats": True}, "repeats=True"),
+        ({"finalists": 1}, "number from 2"),
+        ({"memory_limit": "2G"}, "'2G'"),
+        ({"jobs_at_once": 0}, "jobs_at_once=0"),
+        ({"finalist": 3}, "no option finalist: did you mean finalists?"),
+    ],
 )
 def test_an_option_that_cannot_be_used_is_told(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        SearchOptions(**options)
+        SearchOptions.of(options)

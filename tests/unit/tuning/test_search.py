@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stubbed_sweeps import SAMPLES, StubbedHarness, leave_outcome, leave_records
 
-from bucketbench.job.description import USAGE_FILE, Description
+from bucketbench.job.description import USAGE_FILE, Component, Description
 from bucketbench.records import UsageSample
 from bucketbench.results.record import RunRecord
+from bucketbench.sweep import preflight
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -187,6 +188,14 @@ def test_a_setting_that_fails_is_left_out_and_the_others_go_on(harness: StubbedH
         pytest.param([*SPACE, "dataloader.batch_size=8,0"], "batch_size", marks=pytest.mark.nightly),
         ([*SPACE, "hydra.sweeper.trials=0"], "hydra.sweeper.trials=0: expected a whole number from 1"),
         ([*SPACE, "hydra.sweeper.memory_limit=2G"], "hydra.sweeper.memory_limit: '2G'"),
+        ([*SPACE, "hydra.sweeper.figure=peak_rss_mib"], "expected a figure of the scenario dataset that is the better"),
+        ([*SPACE, "hydra.sweeper.memory_figure=wall_s"], "memory_figure=wall_s: expected a figure of the scenario"),
+        ([*SPACE, "+hydra.sweeper.trial=3"], "no option trial: did you mean trials?"),
+        ([*SPACE, "label=a,b"], "label=a,b: it marks the results of a whole run"),
+        ([*SPACE, "cache_dir=a,b"], "two points of the sweep measure the client 'torchbucket-map' with the same"),
+        ([*SPACE, "repeat=0,x"], "repeat=x cannot be used"),
+        ([*SPACE, "sink=dynamodb", "sink.table=a", "sink.create=true,false"], "sink cannot be swept"),
+        ([*SPACE, "+options_for.boto3.threads=2,4"], "options_for.boto3.threads is of a client that is not measured"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_measured(
@@ -199,9 +208,56 @@ def test_a_mistake_is_told_before_anything_is_measured(
     assert harness.runs("dataset") == []
 
 
-@pytest.mark.nightly
-def test_a_figure_that_the_scenario_lacks_is_told_with_those_it_has(harness: StubbedHarness) -> None:
-    harness.worker.behaviours["torchbucket-map"] = landscape()
-    done = harness.run("dataset", *SEARCH, *SPACE, "hydra.sweeper.figure=speed", "hydra.sweeper.trials=1")
-    assert done.status == 1
-    assert "the scenario dataset has no figure speed; it has: " in done.err
+def test_a_dry_run_tells_what_is_searched_and_what_it_would_be_refused_for(harness: StubbedHarness) -> None:
+    searched = ["run", "listing", "hydra/sweeper=optuna", "client=boto3,obstore", "names.count=1k,2k", "label=try"]
+    status, out, err = harness.bucketbench(*searched, "hydra.sweeper.jobs_at_once=2", "--dry-run")
+    lines = out.splitlines()
+    assert lines[:4] == [
+        "listing scenario: a search of 4 of 4 settings for the highest names_per_s; nothing is run or made",
+        "label: try", "client: boto3, obstore", "names.count: 1k, 2k",
+    ]  # fmt: skip
+    # Four settings and the reference twice; three finalists and the reference six times.
+    assert lines[4].startswith("at most 34 jobs in 2 rounds")
+    assert "no earlier run" in lines[-1]
+    assert (status, "jobs_at_once=2" in err) == (2, True)
+    assert list(Path().iterdir()) == []
+
+
+def test_options_of_one_client_are_searched_and_what_cannot_be_is_left_out(
+    harness: StubbedHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(clients: Sequence[Component], **where: Any) -> list[str | None]:
+        return [f"no {one.options}" if one.options.get("concurrency") == 8 else None for one in clients]
+
+    monkeypatch.setattr(preflight, "wrong_options", wrong)
+    few = ["hydra.sweeper.repeats=1", "hydra.sweeper.finalists=2", "repeat=0"]
+    own = ["client=torchbucket-map,boto3", "+options_for.torchbucket-map.concurrency=16,32", "dataloader.num_workers=4"]
+    done = harness.run("dataset", *SEARCH, *own, *few)
+    assert done.status == 0, done.err
+    first = {
+        (job.client, job.description.job["client"]["options"].get("concurrency")) for job in harness.worker.started
+    }
+    assert first == {("torchbucket-map", None), ("torchbucket-map", 16), ("torchbucket-map", 32), ("boto3", None)}
+    assert "3 of 3 settings to try" in done.err
+    # Together with another client alone: each value by itself can be used.
+    together = ["client=torchbucket-map,boto3", "++client.options.concurrency=16,32"]
+
+    def boto3_has_none(clients: Sequence[Component], **where: Any) -> list[str | None]:
+        return ["no such option" if one.options and one.name == "boto3" else None for one in clients]
+
+    monkeypatch.setattr(preflight, "wrong_options", boto3_has_none)
+    done = harness.run("dataset", *SEARCH, *together, *few)
+    assert done.status == 0, done.err
+    assert "left out: client=boto3 ++client.options.concurrency=16: client=boto3, client.options: no such" in done.err
+    assert {job.client for job in harness.worker.started[7:]} == {"torchbucket-map"}
+
+
+def test_an_interrupted_search_says_what_resuming_it_gives(harness: StubbedHarness) -> None:
+    def interrupt(directory: Path) -> None:
+        raise KeyboardInterrupt
+
+    harness.worker.behaviours["torchbucket-map"] = interrupt
+    done = harness.run("dataset", *SEARCH, *SPACE)
+    assert done.status == 130
+    assert "go on with it by: bucketbench resume" in done.err
+    assert "that completes the round alone: a search is not resumed" in done.err
