@@ -188,11 +188,25 @@ class _Job:
         except Exception as error:  # noqa: BLE001 - one job's failure, whatever it is, must not end the run
             reason = f"the job could not be run: {type(error).__name__}: {error}"
             self._call_off(number, reason)
+        left = self._object_count(testbeds) - objects_before
+
+        def written() -> JobResult:
+            return self._written(number=number, reason=reason, started_at=started_at, left=left, secrets=secrets)
+
+        try:
+            result = written()
+        except KeyboardInterrupt as error:  # what was measured is not lost for that
+            self.interrupted, result = error, written()
+        remark = f"; objects left in the bucket: {left}" if left else ""
+        say(f"{title}: {_summary(result, form.headline, form.duration)}{remark}")
+        return result
+
+    def _written(self, *, number: int, reason: str, started_at: str, left: int, secrets: tuple[str, ...]) -> JobResult:
+        """The job's results, written; its files have no secrets any more."""
         folders = {self._directory, *rank_directories(self._directory)}
         left_behind = [folder / name for folder in folders for name in (LOG_FILE, OPERATIONS_FILE, OUTCOME_FILE)]
         scrub_files(left_behind, secrets, home_directories())
         scrub_files([folder / JOB_FILE for folder in folders], secrets)  # with its paths: it is what the process ran by
-        left = self._object_count(testbeds) - objects_before
         result = job_result(
             self._directory,
             settings=self._settings,
@@ -205,8 +219,6 @@ class _Job:
             secrets=secrets,
         )
         result.write(self._directory)
-        remark = f"; objects left in the bucket: {left}" if left else ""
-        say(f"{title}: {_summary(result, form.headline, form.duration)}{remark}")
         return result
 
     def _call_off(self, number: int, reason: str) -> None:

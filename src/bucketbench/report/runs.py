@@ -15,7 +15,7 @@ import msgspec
 
 from bucketbench.cost.pricing import Pricing
 from bucketbench.errors import ResultsError
-from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, check_schema_version
+from bucketbench.results.files import JOB_RESULTS_FILE, JOB_WAY_OUT, RUN_RESULTS_FILE, check_schema_version
 from bucketbench.results.job import JobResult
 from bucketbench.results.s3torchbenchmarking import is_run, run_results
 from bucketbench.secrecy import home_directories, without_home
@@ -155,7 +155,7 @@ def read_jobs(run_directory: Path) -> tuple[tuple[Path, JobResult], ...]:
     Raises:
         ResultsError: a file cannot be read, is damaged, or of a newer schema; the message names it.
     """
-    read = [(file.parent, _result(_read_object(file), str(file))) for file in run_directory.rglob(JOB_RESULTS_FILE)]
+    read = [(file.parent, _job_result(file)) for file in run_directory.rglob(JOB_RESULTS_FILE)]
     return tuple(sorted(read, key=lambda found: (found[1].number, _natural(found[0]))))
 
 
@@ -314,7 +314,17 @@ def _read_object(file: Path) -> dict[str, Any]:
 def _way_out(file: Path) -> str:
     if file.name == RUN_RESULTS_FILE and any(file.parent.rglob(JOB_RESULTS_FILE)):
         return f" (move it away to have the {JOB_RESULTS_FILE} files beside it read instead)"
+    if file.name == JOB_RESULTS_FILE:
+        return f" ({JOB_WAY_OUT})"
     return ""
+
+
+def _job_result(file: Path) -> JobResult:
+    fields = _read_object(file)
+    try:
+        return _result(fields, str(file))
+    except ResultsError as error:
+        raise ResultsError(f"{error}{_way_out(file)}") from error
 
 
 def _result(fields: Any, where: str) -> JobResult:

@@ -13,6 +13,7 @@ from bucketbench.errors import ResultsError
 
 __all__ = [
     "JOB_RESULTS_FILE",
+    "JOB_WAY_OUT",
     "RUN_RESULTS_FILE",
     "SCHEMA_VERSION",
     "check_schema_version",
@@ -26,6 +27,9 @@ SCHEMA_VERSION: Final = 3
 
 JOB_RESULTS_FILE: Final = "job_results.json"
 RUN_RESULTS_FILE: Final = "run_results.json"
+
+JOB_WAY_OUT: Final = "move it away to do without that job, which bucketbench resume then runs again"
+"""What to do about a job's results that cannot be read."""
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -72,7 +76,7 @@ def read_job_results(run_directory: Path) -> list[dict[str, Any]]:
         try:
             results.append(cast("dict[str, Any]", json.loads(path.read_bytes())))
         except (OSError, ValueError) as error:
-            raise ResultsError(f"{path} cannot be read: {error}") from error
+            raise ResultsError(f"{path} cannot be read: {error} ({JOB_WAY_OUT})") from error
     return sorted(results, key=lambda result: int(result.get("number", 0)))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from bucketbench.job.run import run_job
 from bucketbench.progress import say
 from bucketbench.provenance.host import describe_host, git_commit
 from bucketbench.report.runs import read_jobs
+from bucketbench.results.job import JobResult
 from bucketbench.results.lock import held
 from bucketbench.results.record import RunRecord, run_versions
 from bucketbench.scenarios import find_scenario
@@ -92,14 +94,16 @@ def resume(directory: Path, *, failed: bool, despite_changes: bool) -> int:
             common = _common(directory)
             stack.enter_context(_in_its_place(common))
             jobs = Jobs.read(directory)
-            numbers, done = _to_be_done(directory, jobs, failed=failed)
+            results = [result for _, result in read_jobs(directory)]
+            numbers, done = _to_be_done(results, jobs, failed=failed)
             if numbers and not despite_changes:
-                _check_identity(record)
+                _check_identity(record, results)
         if meeting is not None:
             told = {"scenario": record.scenario, "common": _plain(common), "jobs": jobs.to_json(), "numbers": numbers}
             meeting.tell(f"{_TOPIC}/statement", told)
         if numbers:
             return _run(_Rest(directory=directory, common=common, jobs=jobs, numbers=numbers), record.scenario)
+        replace(record, interrupted=False).write()  # it may have been, after its last job
         say(f"nothing is missing: all {len(jobs)} jobs are done{_hint(done)}")
         return finish(directory, html=OmegaConf.select(common, "hydra.callbacks.results.html", default=False))
 
@@ -158,13 +162,9 @@ def _in_its_place(common: DictConfig) -> Iterator[None]:
         yield
 
 
-def _to_be_done(directory: Path, jobs: Jobs, *, failed: bool) -> tuple[list[int], Mapping[int, bool]]:
+def _to_be_done(results: Sequence[JobResult], jobs: Jobs, *, failed: bool) -> tuple[list[int], Mapping[int, bool]]:
     """The numbers of the jobs to run, and of the others whether they succeeded."""
-    done = {
-        result.number: result.ok
-        for _, result in read_jobs(directory)
-        if not result.interrupted and (result.ok or not failed)
-    }
+    done = {result.number: result.ok for result in results if not result.interrupted and (result.ok or not failed)}
     return [number for number in range(len(jobs)) if number not in done], done
 
 
@@ -173,12 +173,13 @@ def _hint(done: Mapping[int, bool]) -> str:
     return f", {failed} of them failed; --failed runs those again" if failed else ""
 
 
-def _check_identity(record: RunRecord) -> None:
+def _check_identity(record: RunRecord, results: Sequence[JobResult]) -> None:
     """Raise where what would be measured now could not stand beside what was measured then."""
     pairs = {
         "the commit": (record.commit, git_commit()),
         **_pairs(record.versions, run_versions()),
         **_pairs(record.host, describe_host()),
+        **_packages(results),
     }
     pairs.pop("cloud_reason", None)  # of a metadata service that did not answer this time
     changed = [f"{name} was {then} and is {now}" for name, (then, now) in pairs.items() if then != now]
@@ -187,6 +188,20 @@ def _check_identity(record: RunRecord) -> None:
             f"the run was begun otherwise: {'; '.join(changed)}. Its jobs would not be comparable: restore that, start "
             "a new run, or resume it with --despite-changes"
         )
+
+
+def _packages(results: Sequence[JobResult]) -> dict[str, tuple[Any, Any]]:
+    """The versions of what the jobs so far were measured with, and those that are installed by now.
+
+    Clients with an environment of their own are left out: what is in it is not known here.
+    """
+    pairs: dict[str, tuple[Any, Any]] = {}
+    for result in results:
+        own = result.client_options.get("environment") is not None
+        for name, then in {} if own else result.versions.items():
+            with contextlib.suppress(metadata.PackageNotFoundError):  # no package, such as libcurl
+                pairs.setdefault(name, (then, metadata.version(name)))
+    return pairs
 
 
 def _pairs(then: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -227,11 +227,11 @@ class Sweep:
         """Prepare what the jobs need, write what the run is, and launch them."""
         directory, scenario = record.directory, find_scenario(record.scenario)
         needed = [checked[kind] for kind in dict.fromkeys(jobs.kinds[number] for number in numbers)]
-        with Testbeds(keeps_objects=scenario.keeps_objects) as testbeds:
-            record.write()
-            jobs.write(directory)
+        try:
+            jobs.write(directory)  # before the record, so that what is a run can be resumed
             OmegaConf.save(self._config, directory / COMMON_FILE)
-            try:
+            record.write()
+            with Testbeds(keeps_objects=scenario.keeps_objects) as testbeds:
                 preparation = scenario.prepared_in(directory, testbeds)
                 for settings in needed:
                     try:
@@ -250,9 +250,9 @@ class Sweep:
                     jobs_at_once=self._options.jobs_at_once,
                     results=results,
                 ).run(numbers)
-            except KeyboardInterrupt:
-                self._end_early(record)
-                raise SystemExit(INTERRUPTED_STATUS) from None
+        except KeyboardInterrupt:  # also while the testbeds are ended
+            self._end_early(record)
+            raise SystemExit(INTERRUPTED_STATUS) from None
 
     def _end_early(self, record: RunRecord) -> None:
         """Write and show what was measured until the sweep was interrupted."""

@@ -12,6 +12,9 @@ import yaml
 from finished_sweeps import read_results
 from stubbed_sweeps import Finished, StubbedHarness, ended, leave_outcome, leave_records
 
+from bucketbench.job import run as run_module
+from bucketbench.job.testbeds import Testbeds
+from bucketbench.results.job import JobResult
 from bucketbench.results.lock import LOCK_FILE, held
 
 IN_ORDER = "hydra.sweeper.order_seed=null"
@@ -195,3 +198,49 @@ def test_a_lost_job_is_over_and_has_failed(harness: StubbedHarness) -> None:
     done = harness.run("listing", "repeat=0", "client=boto3")
     assert harness.bucketbench("resume", str(done.directory))[0] == 1
     assert len(harness.worker.started) == 1, "a client that fails does not run until it succeeds by chance"
+
+
+def test_ctrl_c_after_a_measurement_costs_no_result(harness: StubbedHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a job's figures are made of its records, and while the testbeds are ended after the last job."""
+    results, leave = run_module.job_result, Testbeds.__exit__
+
+    def interrupted_once(*arguments: Any, **options: Any) -> JobResult:
+        monkeypatch.setattr(run_module, "job_result", results)
+        raise KeyboardInterrupt
+
+    def interrupted_leaving(*arguments: Any) -> None:
+        monkeypatch.setattr(Testbeds, "__exit__", leave)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_module, "job_result", interrupted_once)
+    done = harness.run("listing", IN_ORDER, "repeat=0", "client=boto3,obstore")
+    assert (done.status, numbers_and_clients(done.results)) == (130, [(0, 0, "boto3", "ok")])
+    monkeypatch.setattr("bucketbench.sweep.sweep.Testbeds.__exit__", interrupted_leaving)
+    status, _, err = harness.bucketbench("resume", str(done.directory))
+    assert (status, "go on with it by" in err) == (130, True)
+    assert [job[3] for job in numbers_and_clients(done.results)] == ["ok", "ok"]
+    assert "nothing is missing" in harness.bucketbench("resume", str(done.directory))[2]
+    assert (done.results["interrupted"], len(harness.worker.started)) == (False, 2)
+
+
+def test_a_damaged_result_is_told_with_what_to_do(harness: StubbedHarness, place: Path) -> None:
+    for content in ("", "{}", '{"schema_version": 3}'):
+        (place / "0" / "job_results.json").write_text(content)
+        status, _, err = harness.bucketbench("resume", str(place))
+        assert (status, err.count("\n"), harness.worker.started) == (1, 1, [])
+        assert "0/job_results.json" in err
+    assert "move it away to do without that job, which bucketbench resume then runs again" in err
+    (place / "0" / "job_results.json").unlink()
+    assert harness.bucketbench("resume", str(place))[0] == 1
+    assert len(read_results(place)["jobs"]) == 8
+
+
+def test_another_version_of_what_a_client_stands_on_is_told(harness: StubbedHarness, place: Path) -> None:
+    file = place / "0" / "job_results.json"
+    fields = json.loads(file.read_text())
+    file.write_text(json.dumps({**fields, "versions": {"python": "3", "hydra-core": "0.1", "libcurl": "7"}}))
+    status, _, err = harness.bucketbench("resume", str(place))
+    assert (status, harness.worker.started) == (2, [])
+    assert "hydra-core was 0.1 and is" in err
+    assert "libcurl" not in err
+    assert harness.bucketbench("resume", str(place), "--despite-changes")[0] == 1
