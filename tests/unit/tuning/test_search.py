@@ -194,7 +194,7 @@ def test_a_setting_that_fails_is_left_out_and_the_others_go_on(harness: StubbedH
         ([*SPACE, "label=a,b"], "label=a,b: it marks the results of a whole run"),
         ([*SPACE, "cache_dir=a,b"], "two points of the sweep measure the client 'torchbucket-map' with the same"),
         ([*SPACE, "repeat=0,x"], "repeat=x cannot be used"),
-        ([*SPACE, "sink=dynamodb", "sink.table=a", "sink.create=true,false"], "sink cannot be swept"),
+        ([*SPACE, "sink=dynamodb", "sink.table=a-table", "sink.create=true,false"], "sink cannot be swept"),
         ([*SPACE, "+options_for.boto3.threads=2,4"], "options_for.boto3.threads is of a client that is not measured"),
     ],
 )
