@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -181,7 +181,7 @@ class Sweep:
         settings: Sequence[JobSettings],
         meeting: Meeting | None,
         *,
-        apart: Iterable[Sequence[JobSettings]],
+        apart: Sequence[Sequence[JobSettings]],
         makes: bool = True,
     ) -> None:
         """Raise where a job cannot be launched or run, or its results not be sent.
@@ -199,7 +199,7 @@ class Sweep:
         self._check_launcher(settings, meeting)
         if meeting is None or meeting.nodes.is_first:  # which sends the results
             check_sinks(
-                [self._sink(), *(one.config["sink"] for one in settings)],
+                [self._sink(), *(one.config["sink"] for group in (settings, *apart) for one in group)],
                 config_directories=settings[0].config_directories,
             )
         for group in apart:
