@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -121,8 +121,9 @@ class StubWorker:
         environment: Mapping[str, str],
         time_limit_s: float,
         on_progress: Callable[[dict[str, Any]], None],
+        helpers: Sequence[int],
     ) -> ProcessEnd:
-        del python, time_limit_s
+        del python, time_limit_s, helpers
         job = Started(
             directory=directory, description=Description.read(directory), ranks=ranks, environment=dict(environment)
         )

@@ -37,16 +37,23 @@ class Ranks:
         rank: this process's, from 0.
         world_size: how many there are.
         nodes: on how many machines they are.
+        local_rank: this process's among those of its machine, from 0.
     """
 
     rank: int = 0
     world_size: int = 1
     nodes: int = 1
+    local_rank: int = 0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """As torchrun has set the variables; one rank where it has not."""
-        told = {"rank": ("RANK", "0"), "world_size": ("WORLD_SIZE", "1"), "nodes": ("GROUP_WORLD_SIZE", "1")}
+        told = {
+            "rank": ("RANK", "0"),
+            "world_size": ("WORLD_SIZE", "1"),
+            "nodes": ("GROUP_WORLD_SIZE", "1"),
+            "local_rank": ("LOCAL_RANK", "0"),
+        }
         return cls(**{name: int(environment.get(variable, none)) for name, (variable, none) in told.items()})
 
     @property

@@ -94,7 +94,12 @@ class UsageSample:
     (loopback included) and None where they cannot be read; the GPU fields are None without a GPU. ``at_s`` is of the
     same clock as the times of operations, and ``wall_clock_s`` the time of day at the same moment, in seconds since
     1970. The ``host_`` counters are seconds of all processors that the job may use together: busy with whatever, taken
-    by the hypervisor for other guests (steal), and passed. ``storage_read_bytes`` is what the job's processes had the
+    by the hypervisor for other guests (steal), and passed; ``host_interrupts_s`` are those of the busy ones that no
+    process is told to have used. ``harness_cpu_s`` is what the harness itself had used: taking these samples, the
+    process that runs the job, and the testbed. ``others_cpu_s`` is what all other processes of the machine have used
+    since the first sample, by command; samples between the edges of what is measured, and those of all ranks of a
+    machine but its first, do not have it. Of ``others_are_all`` false some processes cannot be seen from where the job
+    runs. ``storage_read_bytes`` is what the job's processes had the
     kernel read from storage devices: of files whose pages memory holds already it reads nothing. Each is None where the
     system does not tell it, and in records of versions that did not take it.
     """
@@ -113,6 +118,10 @@ class UsageSample:
     host_steal_s: float | None = None
     host_passed_s: float | None = None
     storage_read_bytes: int | None = None
+    host_interrupts_s: float | None = None
+    harness_cpu_s: float | None = None
+    others_cpu_s: Mapping[str, float] | None = None
+    others_are_all: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON values."""

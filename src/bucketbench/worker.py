@@ -125,7 +125,10 @@ def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[
         sys.path.extend(directory for directory in description.search_path if directory not in sys.path)
         measure: MeasuredScenario = imported(description.measurement)
         backend = str(description.job.get("backend", "gloo"))
-        with recording.Recorder(directory, rank=ranks.rank) as recorder, ranks.joined(backend):
+        with (
+            recording.Recorder(directory, rank=ranks.rank, sees_others=ranks.local_rank == 0) as recorder,
+            ranks.joined(backend),
+        ):
             if ranks.nodes > 1:
                 offset_s, within_s = ranks.clock_offset_s()
                 (directory / CLOCK_FILE).write_text(json.dumps({"offset_s": offset_s, "within_s": within_s}))

@@ -16,7 +16,9 @@ from bucketbench.clients.protocol import Target
 
 __all__ = [
     "CLOCK_FILE",
+    "HARNESS_VARIABLE",
     "JOB_FILE",
+    "JOB_VARIABLE",
     "LOG_FILE",
     "OPERATIONS_FILE",
     "OUTCOME_FILE",
@@ -37,6 +39,12 @@ USAGE_FILE: Final = "usage.jsonl"
 OUTCOME_FILE: Final = "outcome.json"
 PROGRESS_FILE: Final = "progress.json"
 CLOCK_FILE: Final = "clock.json"
+
+JOB_VARIABLE: Final = "BUCKETBENCH_JOB"
+"""An environment variable of every process that a job has started, and of no other."""
+
+HARNESS_VARIABLE: Final = "BUCKETBENCH_HARNESS"
+"""An environment variable of the measured process: the ids of the harness's own processes, with spaces between."""
 
 _RANKS: Final = "ranks"
 

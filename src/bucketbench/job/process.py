@@ -10,14 +10,14 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
-from bucketbench.job.description import LOG_FILE, PROGRESS_FILE, rank_directories
+from bucketbench.job.description import HARNESS_VARIABLE, JOB_VARIABLE, LOG_FILE, PROGRESS_FILE, rank_directories
 
 __all__ = ["NodeShare", "ProcessEnd", "run_measured_process"]
 
@@ -28,7 +28,6 @@ _REAP_S: Final = 10.0  # a killed process is gone in milliseconds, unless the ke
 _ORPHAN_S: Final = 20.0  # what an orphan gets to tidy up; removing composed objects is the longest, 15 s at most
 _POLL_S: Final = 0.02
 _JOIN_S: Final = 120  # the nodes have said that they are about to start it
-_JOB_VARIABLE: Final = "BUCKETBENCH_JOB"  # of every process that a job has started, and of no other
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +109,7 @@ def run_measured_process(
     time_limit_s: float,
     on_progress: Callable[[dict[str, Any]], None],
     share: NodeShare | None = None,
+    helpers: Sequence[int] = (),
     given_up: Callable[[], str | None] = lambda: None,
 ) -> ProcessEnd:
     """Run the job in ``directory`` and wait for its end.
@@ -126,6 +126,8 @@ def run_measured_process(
         time_limit_s: seconds after which it is killed.
         on_progress: called every now and then with the newest progress.
         share: this node's of the ranks, where they run on several.
+        helpers: ids of processes of the harness besides this one, such as the testbed: what they use is not taken for
+            another's load.
         given_up: called as often; what it returns is why the process is to be killed.
 
     Raises:
@@ -139,6 +141,7 @@ def run_measured_process(
             environment={**environment, "TMPDIR": temporary},
             time_limit_s=time_limit_s,
             on_progress=on_progress,
+            helpers=helpers,
             given_up=given_up,
         )
 
@@ -150,6 +153,7 @@ def _run(
     environment: Mapping[str, str],
     time_limit_s: float,
     on_progress: Callable[[dict[str, Any]], None],
+    helpers: Sequence[int],
     given_up: Callable[[], str | None],
 ) -> ProcessEnd:
     started_s = time.monotonic()
@@ -160,7 +164,7 @@ def _run(
             stdin=subprocess.PIPE,  # held open, never written to: its end tells the process that we are gone
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**environment, _JOB_VARIABLE: job_id},
+            env={**environment, JOB_VARIABLE: job_id, HARNESS_VARIABLE: " ".join(map(str, (os.getpid(), *helpers)))},
             start_new_session=True,
         )
     timed_out, reason = False, None
@@ -254,6 +258,6 @@ def _processes_of(job_id: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(_JOB_VARIABLE) == job_id:
+            if process.environ().get(JOB_VARIABLE) == job_id:
                 found.append(process)
     return found

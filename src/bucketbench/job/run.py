@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -108,7 +108,11 @@ def _check_nodes(settings: JobSettings, meeting: Meeting | None) -> None:
 
 
 def _ranks_in(
-    directory: Path, settings: JobSettings, *, on_progress: Callable[[dict[str, Any]], None]
+    directory: Path,
+    settings: JobSettings,
+    *,
+    on_progress: Callable[[dict[str, Any]], None],
+    helpers: Sequence[int] = (),
 ) -> Callable[..., ProcessEnd]:
     """What runs this node's ranks of the job in a directory."""
     return partial(
@@ -119,6 +123,7 @@ def _ranks_in(
         environment=measured_environment(os.environ, testbed=settings.uses_testbed),
         time_limit_s=settings.config["time_limit_s"],
         on_progress=on_progress,
+        helpers=helpers,
     )
 
 
@@ -259,7 +264,8 @@ class _Job:
                 last_s = time.monotonic()
                 say(f"{title}: {told}")
 
-        run = _ranks_in(self._directory, settings, on_progress=show)
+        helpers = () if testbed is None else (testbed.pid,)
+        run = _ranks_in(self._directory, settings, on_progress=show, helpers=helpers)
         try:
             if self._meeting is None:
                 return run().reason

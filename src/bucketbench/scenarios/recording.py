@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,12 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-from bucketbench.job.description import OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE
+from bucketbench.job.description import HARNESS_VARIABLE, JOB_VARIABLE, OPERATIONS_FILE, PROGRESS_FILE, USAGE_FILE
 from bucketbench.ranks import Ranks
 from bucketbench.records import Operation, OperationKind, Phase
 from bucketbench.scenarios.verification import VerificationCounts
 from bucketbench.statistics import ServerCounts
-from bucketbench.telemetry import UsageSampler
+from bucketbench.telemetry import OtherProcesses, UsageSampler
 
 __all__ = ["WARMUP", "MeasuredScenario", "Measurement", "Recorder", "operation"]
 
@@ -34,12 +35,18 @@ class Recorder:
     second is spent on a file. Not for use by several threads.
     """
 
-    def __init__(self, directory: Path, *, rank: int = 0) -> None:
-        """Record what a rank does into ``directory``, which exists."""
+    def __init__(self, directory: Path, *, rank: int = 0, sees_others: bool = True) -> None:
+        """Record what a rank does into ``directory``, which exists.
+
+        Args:
+            directory: where the records go.
+            rank: the rank's number.
+            sees_others: whether it is the rank of its machine that records what other processes use.
+        """
         self._directory = directory
         self._rank = rank
         self._pending: list[Operation] = []
-        self._usage = UsageSampler(directory / USAGE_FILE)
+        self._usage = _sampler(directory, sees_others=sees_others)
         self._progress_after_s = 0.0
 
     def __enter__(self) -> Self:
@@ -92,6 +99,15 @@ class Recorder:
         unfinished = self._directory / f".{PROGRESS_FILE}"
         unfinished.write_text(word, encoding="utf-8")
         unfinished.replace(self._directory / PROGRESS_FILE)
+
+
+def _sampler(directory: Path, *, sees_others: bool) -> UsageSampler:
+    path = directory / USAGE_FILE
+    if not sees_others:
+        return UsageSampler(path)
+    job, harness = os.environ.get(JOB_VARIABLE), tuple(map(int, os.environ.get(HARNESS_VARIABLE, "").split()))
+    others = OtherProcesses(mark=None if job is None else f"{JOB_VARIABLE}={job}", harness=harness)
+    return UsageSampler(path, others=others, harness=harness)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bucketbench.telemetry.others import OtherProcesses
 from bucketbench.telemetry.sampler import UsageSampler
 
-__all__ = ["UsageSampler"]
+__all__ = ["OtherProcesses", "UsageSampler"]

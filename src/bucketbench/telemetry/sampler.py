@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,7 @@ from typing import Self
 from bucketbench.records import UsageSample
 from bucketbench.telemetry.gpu import Gpus
 from bucketbench.telemetry.network import read_network
+from bucketbench.telemetry.others import OtherProcesses, cpu_s_of
 from bucketbench.telemetry.processes import ProcessTree
 from bucketbench.telemetry.processors import read_processors
 
@@ -33,7 +35,9 @@ class UsageSampler:
     the edges of what is measured: what was used between two edges is the difference of their samples.
 
     A worker that ends takes nothing with it: its CPU time stays counted, as ``ProcessTree`` describes. The CPU time of
-    the sampling itself is left out of ``cpu_s``, and ``own_cpu_s`` tells it. One reading costs about 1 ms and 1 ms more
+    the sampling itself is left out of ``cpu_s``, and ``own_cpu_s`` tells it; ``harness_cpu_s`` of a sample has that and
+    what processes of the harness used. What others use is in the samples on demand alone: reading it takes 20 µs for
+    each process of the machine. One reading of the rest costs about 1 ms and 1 ms more
     for each 100 MiB of memory of the processes; the thread takes longer pauses where that would be over 2 % of a core.
 
     Example:
@@ -46,12 +50,21 @@ class UsageSampler:
     nothing buffered that they could write a second time; they must not call it.
     """
 
-    def __init__(self, path: Path, *, interval_s: float = 0.1) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        interval_s: float = 0.1,
+        others: OtherProcesses | None = None,
+        harness: Collection[int] = (),
+    ) -> None:
         """Sample into a file.
 
         Args:
             path: file that the samples are appended to, one JSON object a line; each line is written whole, at once.
             interval_s: pause of the thread between two samples, in seconds, at least.
+            others: reads what is no part of the measurement; None where another rank of this machine does.
+            harness: ids of the processes of the harness whose time counts as its own.
 
         Raises:
             ValueError: for an interval that is not positive.
@@ -60,6 +73,8 @@ class UsageSampler:
             raise ValueError(f"interval_s must be above 0 seconds, got {interval_s!r}")
         self._path = path
         self._interval_s = interval_s
+        self._others = others
+        self._harness = harness
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._failure: Exception | None = None
@@ -105,7 +120,7 @@ class UsageSampler:
             os.close(self._descriptor)
 
     def sample(self) -> UsageSample:
-        """Take a sample now, write it and return it.
+        """Take a sample now, with what others use, write it and return it.
 
         Returns:
             The sample; its ``at_s`` is ``time.monotonic()`` at the start of the reading.
@@ -113,13 +128,18 @@ class UsageSampler:
         Raises:
             OSError: where it could not be written.
         """
+        return self._sample(self._others)
+
+    def _sample(self, others: OtherProcesses | None) -> UsageSample:
         with self._lock:
             began_s = time.thread_time()
             at_s, wall_clock_s = time.monotonic(), time.time()
             host = read_processors()
+            harness_s = self.own_cpu_s + cpu_s_of(self._harness)
             tree = self._tree.read()
             network = read_network()
             gpu = self._gpus.read()
+            found = None if others is None else others.read()
             # Earlier readings only: this one's cost is not in what it read. The kernel counts in ticks and thread_time
             # in nanoseconds, so that the difference alone might fall.
             self._highest_cpu_s = max(self._highest_cpu_s, tree.cpu_s - self.own_cpu_s)
@@ -137,6 +157,10 @@ class UsageSampler:
                 host_steal_s=None if host is None else host.steal_s,
                 host_passed_s=None if host is None else host.passed_s,
                 storage_read_bytes=tree.storage_read_bytes,
+                host_interrupts_s=None if host is None else host.interrupts_s,
+                harness_cpu_s=harness_s,
+                others_cpu_s=None if found is None else found.cpu_s,
+                others_are_all=None if found is None else found.are_all,
             )
             self._write(json.dumps(sample.to_json()).encode() + b"\n")
             self.own_cpu_s += time.thread_time() - began_s
@@ -152,7 +176,7 @@ class UsageSampler:
             pause_s = self._interval_s
             while not self._stop.wait(pause_s):
                 before_s = time.thread_time()
-                self.sample()
+                self._sample(None)
                 pause_s = max(self._interval_s, (time.thread_time() - before_s) / _CPU_SHARE)
         except Exception as error:  # noqa: BLE001 - raised again at exit, in the thread that can act on it
             self._failure = error

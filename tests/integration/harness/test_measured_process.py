@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from bucketbench.job import process as process_module
-from bucketbench.job.description import PROGRESS_FILE
+from bucketbench.job.description import HARNESS_VARIABLE, PROGRESS_FILE
 from bucketbench.job.process import run_measured_process
 
 pytestmark = pytest.mark.timeout(120)
@@ -24,6 +25,7 @@ import os, signal, sys, time
 from pathlib import Path
 
 directory = Path(sys.argv[-1])
+(directory / "harness").write_text(os.environ[{harness!r}])
 ready, tell = os.pipe()
 
 def stay(name, handler):
@@ -59,15 +61,16 @@ for _ in range(2):
 
 def run(directory: Path, *, end: str, asked: str) -> None:
     program = directory / "python"
-    program.write_text(PROGRAM.format(python=sys.executable, end=end, asked=asked))
+    program.write_text(PROGRAM.format(python=sys.executable, harness=HARNESS_VARIABLE, end=end, asked=asked))
     program.chmod(0o755)
 
     def interrupt(word: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
     run_measured_process(
-        directory, ranks=2, python=program, environment={"LANG": "C"}, time_limit_s=100, on_progress=interrupt
-    )
+        directory, ranks=2, python=program, environment={"LANG": "C"}, time_limit_s=100, on_progress=interrupt,
+        helpers=[4321],
+    )  # fmt: skip
 
 
 def running(directory: Path) -> list[psutil.Process]:
@@ -93,6 +96,7 @@ def test_orphans_of_a_job_that_has_ended_are_asked_to_end(place: Path, status: i
     run(place, end=f"os._exit({status})", asked="tidy")
     assert running(place) == []
     assert (place / "tidied").exists()
+    assert (place / "harness").read_text() == f"{os.getpid()} 4321", "whose load is nobody else's"
     assert not (place / "child-asked").exists(), "its parent ends it"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bucketbench.records import UsageSample
-from bucketbench.telemetry import UsageSampler
+from bucketbench.telemetry import OtherProcesses, UsageSampler
 from bucketbench.telemetry.processes import ProcessTree
 from bucketbench.telemetry.processors import ProcessorTime, read_processors
 
@@ -36,7 +36,10 @@ def test_the_processors_that_may_be_used_are_added_up(tmp_path: Path, monkeypatc
     )
     found = read_processors(stat)
     assert found == ProcessorTime(
-        busy_s=(140 + 200) / ticks_per_s, steal_s=30 / ticks_per_s, passed_s=(700 + 300) / ticks_per_s
+        busy_s=(140 + 200) / ticks_per_s,
+        interrupts_s=(5 + 5) / ticks_per_s,
+        steal_s=30 / ticks_per_s,
+        passed_s=(700 + 300) / ticks_per_s,
     )
 
 
@@ -49,13 +52,16 @@ def test_what_is_not_told_is_none(tmp_path: Path, lines: tuple[str, ...]) -> Non
 @LINUX
 def test_a_sample_has_the_time_of_day_and_the_hosts_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bucketbench.telemetry.sampler.time.time", lambda: 1234.5)
-    with UsageSampler(tmp_path / "usage.jsonl", interval_s=1000):
-        pass
+    path, others = tmp_path / "usage.jsonl", OtherProcesses()
+    with UsageSampler(path, interval_s=1000, others=others, harness=[os.getppid()]) as sampler:
+        taken_s = sampler.own_cpu_s
     for line in (tmp_path / "usage.jsonl").read_text().splitlines():
         sample = UsageSample.from_json(json.loads(line))
         assert sample.wall_clock_s == 1234.5
-        assert None not in (sample.host_busy_s, sample.host_steal_s, sample.host_passed_s)
+        assert None not in (sample.host_busy_s, sample.host_steal_s, sample.host_passed_s, sample.host_interrupts_s)
+        assert None not in (sample.others_cpu_s, sample.others_are_all)
         assert (sample.host_busy_s or 0) <= (sample.host_passed_s or 0)
+    assert (sample.harness_cpu_s or 0) >= taken_s > 0, "what the first sample took is the harness's own"
 
 
 @LINUX

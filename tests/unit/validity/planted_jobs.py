@@ -29,11 +29,14 @@ def operation(kind: OperationKind, started_s: float, ended_s: float, **changes: 
 
 
 def sample(at_s: float, **changes: Any) -> UsageSample:
-    """A sample of a quiet machine of two processors, whose job uses half of one and reads 100 MiB/s off a device."""
+    """A sample of a quiet machine of two processors. Job and testbed use half of one each, and the job reads 100 MiB/s
+    off a device.
+    """
     fields: dict[str, Any] = {
         "cpu_s": at_s / 2, "rss_bytes": 100 * MIB, "processes": 3, "wall_clock_s": 1.8e9 + at_s, "host_busy_s": at_s,
         "host_steal_s": 0.0, "host_passed_s": 2 * at_s, "storage_read_bytes": round(at_s * 100 * MIB),
-        "network_received_bytes": round(at_s * 100 * MIB), "network_sent_bytes": 0,
+        "network_received_bytes": round(at_s * 100 * MIB), "network_sent_bytes": 0, "host_interrupts_s": 0.0,
+        "harness_cpu_s": at_s / 2, "others_cpu_s": {}, "others_are_all": True,
     }  # fmt: skip
     return UsageSample(at_s=at_s, **(fields | changes))
 

@@ -25,6 +25,9 @@ def warm_up_passes(seconds: list[float]) -> Evidence:
     return replace(found, operations=[*passes, *found.operations])
 
 
+OF_VERSION_3: dict[str, Callable[[Any], Any]] = dict.fromkeys(
+    ("host_interrupts_s", "harness_cpu_s", "others_cpu_s", "others_are_all"), lambda one: None
+)
 DISK = {"reads_through": "disk"}
 MOUNT = {"reads_through": "mount"}
 BREACHES: dict[str, tuple[Evidence, str, State, str]] = {
@@ -40,9 +43,25 @@ BREACHES: dict[str, tuple[Evidence, str, State, str]] = {
         with_samples(evidence(), host_steal_s=lambda one: one.at_s / 5),
         "steal", State.DOUBTFUL, r"gave 10% of the processors' time to other guests .steal, limit 2%",
     ),
-    "another process computes": (
-        with_samples(evidence(), host_busy_s=lambda one: 2 * one.at_s),
-        "other_load", State.DOUBTFUL, r"other processes used 50% of the processors' time .limit 10%",
+    "other processes compute": (
+        with_samples(
+            evidence(), host_busy_s=lambda one: 2 * one.at_s,
+            others_cpu_s=lambda one: {"firefox": one.at_s / 2, "make": one.at_s / 4, "sh": one.at_s / 8, "cron": 0.0},
+        ),
+        "other_load", State.DOUBTFUL,
+        r"other processes used 44% of the processors' time .limit 10%., of which firefox 25%, make 12%, sh 6%: measure",
+    ),
+    "processes beside the container compute": (
+        with_samples(
+            evidence(), host_busy_s=lambda one: 2 * one.at_s, others_cpu_s=lambda one: {"cron": one.at_s / 4},
+            others_are_all=lambda one: False,
+        ),
+        "other_load", State.DOUBTFUL,
+        r"used 50% of .*, of which cron 12%, 38% by processes that cannot be seen from here: measure",
+    ),
+    "another process computes, in records of a version that named none": (
+        with_samples(evidence(), **OF_VERSION_3, host_busy_s=lambda one: 2 * one.at_s),
+        "other_load", State.DOUBTFUL, r"other processes used 50% of the processors' time .limit 10%.: measure",
     ),
     "nothing was compared but sizes": (
         evidence(verification=VERIFICATION | {"checked_by_size": 320}),
@@ -130,9 +149,42 @@ def test_what_is_within_the_limits_is_valid(found: Evidence) -> None:
     assert judge(found).state is State.VALID
 
 
+def test_what_the_harness_uses_and_packets_over_loopback_are_nobodys_load() -> None:
+    own = {"host_busy_s": lambda one: 1.5 * one.at_s, "host_interrupts_s": lambda one: one.at_s / 4}
+    quiet = with_samples(evidence(), **own, harness_cpu_s=lambda one: 0.75 * one.at_s, others_cpu_s=lambda one: None)
+    assert judge(quiet).state is State.VALID
+    noisy_ticks = with_samples(evidence(), host_busy_s=lambda one: 1.5 * one.at_s)
+    assert judge(noisy_ticks).state is State.VALID, "what processes tell is exact, ticks are not"
+    elsewhere = with_samples(evidence(), others_cpu_s=lambda one: {"make": 14 * one.at_s})
+    assert judge(elsewhere).state is State.VALID, "on processors that the job may not use"
+    between = replace(
+        quiet, usage=[replace(one, others_cpu_s={} if one.at_s in (10, 12) else None) for one in quiet.usage]
+    )
+    assert judge(between).state is State.VALID, "samples between the edges do not have it"
+
+
+def test_each_machine_is_judged_and_the_worst_counts() -> None:
+    quiet = [sample(at_s) for at_s in (9.0, 10.0, 12.0, 13.0)]
+    busy = [
+        sample(at_s, rank=1, host_steal_s=at_s / 5, host_busy_s=2 * at_s, others_cpu_s={"make": at_s})
+        for at_s in (9.0, 10.0, 12.0, 13.0)
+    ]
+    untold = [replace(one, rank=1, host_steal_s=None, host_busy_s=None) for one in quiet]
+    rules = ["steal", "other_load"]
+    assert [mark.rule for mark in judge(evidence(usage=[*quiet, *busy], nodes=2)).marks] == rules
+    swapped = [*(replace(one, rank=0) for one in busy), *untold]
+    found = judge(evidence(usage=swapped, nodes=2))
+    assert [mark.rule for mark in found.marks] == rules, "though one machine does not tell"
+    assert judge(evidence(usage=[*quiet, *untold], nodes=2)).unchecked.keys() == set(rules)
+
+
 def test_the_time_of_several_ranks_is_the_jobs_own() -> None:
-    ranks = [sample(at_s, rank=rank, host_busy_s=2 * at_s, cpu_s=at_s) for at_s in (9, 10, 12, 13) for rank in (0, 1)]
-    busy = evidence(usage=ranks, server=replace(SERVER, processor_s=0.0))
+    ranks = [
+        sample(at_s, rank=rank, host_busy_s=2 * at_s, cpu_s=at_s, harness_cpu_s=0.0, others_cpu_s=None)
+        for at_s in (9, 10, 12, 13)
+        for rank in (0, 1)
+    ]
+    busy = evidence(usage=ranks)
     assert judge(busy).state is State.VALID, "two ranks on one machine use both processors"
     assert [mark.rule for mark in judge(replace(busy, nodes=2)).marks] == ["other_load"], "on two, each uses one"
 

@@ -221,9 +221,9 @@ class _Passes:
         whole = epoch == 0 and self._job.warmup_samples == 0
         if self._job.clear_kernel_cache:
             clear_kernel_cache()
-        self._ranks.wait_for_all()
-        # Right outside the epoch on both sides: the sampling itself is no part of it.
+        # Right outside the epoch on both sides: the sampling itself is no part of it, however long it takes a rank.
         self._recorder.mark_edge()
+        self._ranks.wait_for_all()
         started_s = time.monotonic()
         batches = self._loader.batches(epoch=epoch, limit=self._job.max_samples, whole=whole)
         for batch in self._loop(batches, stage=stage, total=len(self.ledger), began_s=started_s):
