@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from bucketbench.advice.advice import Advice, Rival
 from bucketbench.advice.candidates import Candidate
+from bucketbench.records import State
 from bucketbench.report.cells import number_text
 from bucketbench.report.wording import parameter_text, plural
 from bucketbench.statistics import CONFIDENCE
@@ -66,7 +68,7 @@ def _lines(advice: Advice, currency: str) -> list[str]:
     median = number_text(best.summary.figures[question.figure].median)
     return [
         f"Take {best.overrides}{target}: {median} {question.unit}{alone}{_other_styles(advice)}.",
-        f"How sure: {_how_sure(advice)}{f'. Left out: {left_out}' if left_out else ''}.",
+        f"How sure: {_how_sure(advice)}{_doubted(advice)}{f'. Left out: {left_out}' if left_out else ''}.",
         f"If that is wrong: {'; '.join([_lost(advice), _memory(advice), *_money(advice, currency)])}.",
     ]
 
@@ -99,6 +101,17 @@ def _how_sure(advice: Advice) -> str:
         f"undecided between it and {plural(len(advice.undecided), 'other')}: {', '.join(names)}"
         f"{f' and {more} more' if more else ''} ({reasons})"
     )
+
+
+def _doubted(advice: Advice) -> str:
+    """Which of those that the advice rests on have doubtful figures, and by which rules."""
+    assert advice.best is not None
+    told = []
+    for candidate in (advice.best, *(rival.candidate for rival in (advice.undecided or advice.rivals)[:_MOST_NAMED])):
+        if candidate.summary.state is State.DOUBTFUL:
+            rules = ", ".join(mark.rule for mark in candidate.summary.marks)
+            told.append(f"{candidate.label} ({rules})")
+    return f"; doubtful are the figures of {' and '.join(told)}" if told else ""
 
 
 def _against(rival: Rival) -> str:
@@ -166,6 +179,8 @@ def _json_candidate(candidate: Candidate, figure: str) -> dict[str, Any]:
         "client": candidate.client,
         "settings": dict(candidate.settings),
         "median": candidate.summary.figures[figure].median,
+        "validity": None if candidate.summary.state is None else str(candidate.summary.state),
+        "marks": [asdict(mark) for mark in candidate.summary.marks],
         "memory_mib": candidate.memory_mib,
         "costs": dict(candidate.costs),
     }

@@ -235,8 +235,13 @@ def _change(
     )
     if second.status is not Status.OK and first.status is Status.OK:
         return replace(here, effect=Effect.WORSE, reason=f"it fails now: {second.failures[0]}")
-    here = replace(here, doubts=tuple(_doubts(first, "before") + _doubts(second, "after")))
-    invalid = [*_invalid(first, "before"), *_invalid(second, "after")]
+    sides_told = [("its", first, "before"), ("its", second, "after")]
+    if references is not None:
+        sides_told += [
+            (f"{one.client}'s", one, when) for one, when in zip(references, ("before", "after"), strict=True)
+        ]
+    here = replace(here, doubts=tuple(doubt for whose, one, when in sides_told for doubt in _doubts(whose, one, when)))
+    invalid = [told for whose, one, when in sides_told for told in _invalid(whose, one, when)]
     if invalid and not allows_invalid:
         return replace(here, reason=f"{'; '.join(invalid)}. --allow invalid compares it all the same")
     sides = [first.figures[figure], second.figures[figure]]
@@ -259,18 +264,20 @@ def _change(
     return _judged(here, unpaired_ratio(values[1], values[0]), interval, obstacle)
 
 
-def _doubts(summary: Summary, when: str) -> list[str]:
+def _doubts(whose: str, summary: Summary, when: str) -> list[str]:
+    of_other = "" if whose == "its" else f" of {summary.client}"
     return [
-        f"{when}, {mark.repeats} of {summary.repeats} repeats {mark.state} ({mark.rule}): {mark.reason}"
+        f"{when}{of_other}, {mark.repeats} of {summary.repeats} repeats {mark.state} ({mark.rule}): {mark.reason}"
         for mark in summary.marks
     ]
 
 
-def _invalid(summary: Summary, when: str) -> list[str]:
+def _invalid(whose: str, summary: Summary, when: str) -> list[str]:
     if summary.state is not State.INVALID:
         return []
-    mark = summary.marks[0]
-    return [f"its figures {when} are invalid in {mark.repeats} of {summary.repeats} repeats: {mark.reason}"]
+    count = summary.repeats_by_state[State.INVALID]
+    reasons = "; ".join(mark.reason for mark in summary.marks if mark.state is State.INVALID)
+    return [f"{whose} figures {when} are invalid in {count} of {summary.repeats} repeats: {reasons}"]
 
 
 def _values(summary: Summary, figure: str, reference: Summary | None) -> list[float]:

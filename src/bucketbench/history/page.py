@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bucketbench.history.changes import Trend, trend_of
 from bucketbench.history.series import Group, Observation
-from bucketbench.history.wording import change_text, commit_text, group_title, host_text, time_text
+from bucketbench.history.wording import change_text, commit_text, doubt_lines, group_title, host_text, time_text
 from bucketbench.report.cells import NOT_AVAILABLE, number_text
 from bucketbench.report.files import write_whole
 from bucketbench.report.html.encodings import SEPARATOR, says
@@ -138,11 +138,14 @@ def _chart(figure: str, trends: Sequence[Trend], group: Group) -> Chart:
         hint=f"{_BETTER[better]}a point is the median of a run, its bar goes from the least to the greatest repeat; a "
         "dashed rule is the first run of a new level",
         svg=render_svg(description) if any(line.points for line in lines) else "",
-        absent=tuple(
-            f"{trend.series.client} in {one.run}: n/a: {one.reason}"
-            for trend in trends
-            for one in trend.series.observations
-            if one.reason is not None
+        absent=(
+            *(
+                f"{trend.series.client} in {one.run}: n/a: {one.reason}"
+                for trend in trends
+                for one in trend.series.observations
+                if one.reason is not None
+            ),
+            *doubt_lines(trends),
         ),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ class Observation:
         versions: of Python and the client's packages.
         values: of the repeats that succeeded and have the figure, in the order of the repeats.
         reason: why there are none; None where there are.
+        doubts: the rules of a valid measurement that repeats with a value broke, each with how many these are.
     """
 
     run: str
@@ -36,6 +38,7 @@ class Observation:
     versions: Mapping[str, str | None]
     values: tuple[float, ...]
     reason: str | None = None
+    doubts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def median(self) -> float | None:
@@ -208,6 +211,9 @@ def _series(client: str, figure: str, group: _Collected, runs: Mapping[str, Run]
                 versions=first.versions,
                 values=tuple(values),
                 reason=None if values else "; ".join(dict.fromkeys(reasons)),
+                doubts=Counter(
+                    mark.rule for job, _ in jobs if values and job.state is State.DOUBTFUL for mark in job.marks
+                ),
             )
         )
     if len(units) > 1:

@@ -17,7 +17,17 @@ from bucketbench.report.cells import number_text
 from bucketbench.report.markdown import escaped, table_line
 from bucketbench.report.wording import parameter_text, plural
 
-__all__ = ["as_json", "as_markdown", "as_text", "change_text", "commit_text", "group_title", "host_text", "time_text"]
+__all__ = [
+    "as_json",
+    "as_markdown",
+    "as_text",
+    "change_text",
+    "commit_text",
+    "doubt_lines",
+    "group_title",
+    "host_text",
+    "time_text",
+]
 
 _HEADINGS: Final = ("client", "figure", "runs", "first", "last", "course", "changes")
 _WORDS: Final = ("client", "figure", "course")
@@ -162,7 +172,20 @@ def _lines(trends: Sequence[Trend]) -> list[str]:
         for one in trend.series.observations
         if one.reason is not None
     ]
-    return lines
+    return [*lines, *doubt_lines(trends)]
+
+
+def doubt_lines(trends: Sequence[Trend]) -> list[str]:
+    """Whose values are doubtful, in how many runs, and by which rules."""
+    runs: dict[str, dict[str, Observation]] = {}
+    for trend in trends:
+        runs.setdefault(trend.series.client, {}).update({one.run: one for one in trend.known if one.doubts})
+    return [
+        f"{client}: doubtful in {plural(len(found), 'run')}, by "
+        f"{', '.join(dict.fromkeys(rule for one in found.values() for rule in one.doubts))}: {', '.join(found)}"
+        for client, found in runs.items()
+        if found
+    ]
 
 
 def _json_series(trend: Trend) -> dict[str, Any]:
@@ -180,6 +203,7 @@ def _json_series(trend: Trend) -> dict[str, Any]:
                 "median": one.median,
                 "values": list(one.values),
                 "reason": one.reason,
+                "doubts": dict(one.doubts),
             }
             for one in series.observations
         ],

@@ -94,13 +94,15 @@ def texts(entry: Entry, headings: Sequence[str], form: TableForm) -> list[str]:
 
 def _status(entry: Entry) -> str:
     summary = entry.summary
-    if summary.status is Status.PARTIAL:
-        return f"{len(summary.failures)}/{summary.repeats} failed"
-    state = summary.state
-    if summary.status is Status.OK and state is not None and state is not State.VALID:
+    if summary.status is Status.FAILED:
+        return str(summary.status)
+    told, state = [], summary.state
+    if summary.failures:
+        told.append(f"{len(summary.failures)}/{summary.repeats} failed")
+    if state is not None and state is not State.VALID:
         marked = summary.repeats_by_state[state]
-        return str(state) if marked == summary.repeats else f"{marked}/{summary.repeats} {state}"
-    return str(summary.status)
+        told.append(str(state) if marked == summary.repeats else f"{marked}/{summary.repeats} {state}")
+    return ", ".join(told) or str(summary.status)
 
 
 def _cell(column: Column, figure: FigureSummary) -> str:

@@ -103,11 +103,16 @@ def _row(run: Run, index: int) -> dict[str, Any]:
 
 
 def _validity(result: JobResult) -> dict[str, Any]:
-    """Whether the figures are valid, and which rules were broken; None where the results were never judged."""
+    """Whether the figures are valid, which rules were broken, and which not applied; None where nothing was judged."""
     if result.validity is None:
-        return {"validity": None, "validity_reason": None}
+        return dict.fromkeys(("validity", "validity_reason", "validity_unchecked"))
     broken = "; ".join(f"{mark.state} ({mark.rule}): {mark.reason}" for mark in result.validity.marks)
-    return {"validity": str(result.validity.state), "validity_reason": broken or None}
+    unchecked = "; ".join(f"{rule}: {reason}" for rule, reason in result.validity.unchecked.items())
+    return {
+        "validity": str(result.validity.state),
+        "validity_reason": broken or None,
+        "validity_unchecked": unchecked or None,
+    }
 
 
 def _flat(value: Any) -> Any:

@@ -98,10 +98,10 @@ def _margins(contest: Contest | None, *, prefix: str) -> dict[str, Any]:
     if contest is None:
         return _absent(names, "only the first of the contestants of its style has a margin")
     if contest.margin is None:
-        return _absent(names, "no other contestant of its style succeeded in all its repeats")
+        return _absent(names, "no other contestant of its style succeeded in all its repeats, with valid figures")
     rival = None if contest.rival is None else _comparison(contest.rival)
     return {names[0]: _comparison(contest.margin)} | _value(
-        names[1], rival, "no client of another library succeeded in all its repeats"
+        names[1], rival, "no client of another library succeeded in all its repeats, with valid figures"
     )
 
 

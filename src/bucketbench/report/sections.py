@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bucketbench.records import Figure
+from bucketbench.records import Figure, State
 from bucketbench.report.costs import figures_of
 from bucketbench.report.runs import Run
 from bucketbench.scenarios import find_scenario
@@ -40,7 +40,7 @@ class Section:
 
     Args:
         varying: the parameters by which the run's sections differ; empty where there is one section.
-        entries: contestants first, the fastest on top, then the references.
+        entries: contestants first, the fastest on top and those with invalid figures below, then the references.
         contests: which contestant won, one contest a figure and style of data set; those of the figure that decides the
             order first, and of them that of the best contestant.
     """
@@ -137,15 +137,18 @@ def _is_told_by_preset(name: str, run: Run) -> bool:
     return len(pairs) == len({preset for preset, _ in pairs})
 
 
-def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, bool, bool, float, str]:
-    failed, median = summary.status is Status.FAILED, summary.figures[figure].median
-    return not summary.role.competes, failed, *better.place(median), summary.client
+def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, bool, bool, bool, float, str]:
+    last = summary.status is Status.FAILED, summary.state is State.INVALID
+    median = summary.figures[figure].median
+    return not summary.role.competes, *last, *better.place(median), summary.client
 
 
 def _percent(summary: Summary, ceiling: Summary | None, figure: str, better: Better) -> Figure:
     """How near a client comes to the bare loop, 100 for as good; it may be better than that."""
     if ceiling is None:
         return Figure(unit="%", reason="no bare loop (role: ceiling) was part of the run")
+    if ceiling.state is State.INVALID:
+        return Figure(unit="%", reason=f"the figures of the bare loop, {ceiling.client}, are invalid")
     own, best = summary.figures[figure].median, ceiling.figures[figure].median
     if not best:
         return Figure(unit="%", reason=f"the bare loop, {ceiling.client}, has no {figure}")

@@ -186,6 +186,11 @@ def _least(section: Section, form: TableForm) -> list[str]:
             continue
         if median is None:
             lines.append(f"{summary.client}: {figure} n/a: {shortened(summary.figures[figure].reason or '')}")
+        elif summary.state is State.INVALID:
+            lines.append(
+                f"{summary.client}: {figure} {median:.1f} is invalid: whether it meets the {least:g} of {parameter} is "
+                "not known"
+            )
         else:
             met = "meets" if median >= least else "does not meet"
             lines.append(f"{summary.client}: {figure} {median:.1f} {met} the {least:g} of {parameter}")

@@ -141,8 +141,8 @@ def _ahead(first: Summary, other: Summary, figure: str, better: Better) -> Compa
     return replace(compare(other, first, figure=figure), numerator=first.client, denominator=other.client)
 
 
-def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, float, str]:
-    return *better.place(figure_of(summary, figure).median), summary.client
+def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, bool, float, str]:
+    return summary.state is State.INVALID, *better.place(figure_of(summary, figure).median), summary.client
 
 
 def _has(summary: Summary, figure: str) -> bool:

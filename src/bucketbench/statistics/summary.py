@@ -84,13 +84,13 @@ class MeasuredJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepeatedMark:
-    """A rule that repeats of a client broke.
+    """A rule that repeats of a client broke, each as badly.
 
     Args:
-        rule: its name.
-        state: the worst that it makes of any repeat.
-        reason: what was found in the first repeat of that state.
-        repeats: how many repeats broke it.
+        rule: its name; a rule that makes some repeats doubtful and others invalid is there twice.
+        state: what it makes of these repeats.
+        reason: what was found in the first of them.
+        repeats: how many they are.
     """
 
     rule: str
@@ -170,8 +170,12 @@ class Summary:
 
     @property
     def state(self) -> State | None:
-        """Whether its figures are what they are said to be: the worst of its repeats; None where none was judged."""
-        return next((state for state in (*_WORST_FIRST, State.VALID) if self.repeats_by_state.get(state)), None)
+        """Whether its figures are what they are said to be: the worst of its repeats; None where that is not known, as
+        none succeeded, or one was not judged and the others are valid.
+        """
+        worst = next((state for state in _WORST_FIRST if self.repeats_by_state.get(state)), None)
+        judged, succeeded = sum(self.repeats_by_state.values()), self.repeats - len(self.failures)
+        return worst or (State.VALID if 0 < judged == succeeded else None)
 
     @property
     def status(self) -> Status:
@@ -230,14 +234,14 @@ def _summary(jobs: Sequence[MeasuredJob], units: Mapping[str, str]) -> Summary:
 
 
 def _repeated_marks(jobs: Sequence[MeasuredJob]) -> list[RepeatedMark]:
-    broken: dict[str, list[Mark]] = {}
+    broken: dict[tuple[str, State], list[Mark]] = {}
     for job in jobs:
         for mark in job.marks:
-            broken.setdefault(mark.rule, []).append(mark)
-    found = []
-    for rule, marks in broken.items():
-        worst = min(marks, key=lambda mark: _WORST_FIRST.index(mark.state))
-        found.append(RepeatedMark(rule=rule, state=worst.state, reason=worst.reason, repeats=len(marks)))
+            broken.setdefault((mark.rule, mark.state), []).append(mark)
+    found = [
+        RepeatedMark(rule=rule, state=state, reason=marks[0].reason, repeats=len(marks))
+        for (rule, state), marks in broken.items()
+    ]
     return sorted(found, key=lambda mark: _WORST_FIRST.index(mark.state))
 
 

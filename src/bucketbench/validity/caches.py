@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from bucketbench.records import State
+from bucketbench.records import Phase, State
 from bucketbench.statistics.figures import MIB
-from bucketbench.validity.evidence import Evidence, NotJudgedError
+from bucketbench.validity.evidence import ARRIVALS, Evidence, NotJudgedError
 
 __all__ = ["CACHED_SHARE", "page_cache"]
 
@@ -71,12 +71,17 @@ def _by_size(evidence: Evidence, obstacle: str) -> tuple[State, str]:
     if memory_bytes is None:
         raise NotJudgedError(obstacle)
     largest = max(
-        sum(one.content_bytes for one in evidence.operations if one.epoch == window.epoch)
+        sum(
+            one.content_bytes
+            for one in evidence.operations
+            if one.kind in ARRIVALS and one.phase is Phase.MEASURE and one.epoch == window.epoch
+        )
         for window in evidence.reading_windows
     )
+    largest //= evidence.nodes  # each machine reads its share
     if largest >= memory_bytes:
         raise NotJudgedError(obstacle)
     return State.DOUBTFUL, (
-        f"the {largest / MIB:,.0f} MiB that were read fit this machine's memory of {memory_bytes / MIB:,.0f} MiB, and "
+        f"the {largest / MIB:,.0f} MiB that a machine read fit its memory of {memory_bytes / MIB:,.0f} MiB, and "
         f"{obstacle}: they may have come from the page cache"
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from bucketbench.records import State
+from bucketbench.records import State, UsageSample
 from bucketbench.validity.evidence import NOTHING_MEASURED, Evidence, NotJudgedError
 
 __all__ = ["CLOCK_JUMP_S", "clock_jump"]
@@ -21,19 +22,10 @@ def clock_jump(evidence: Evidence) -> tuple[State, str] | None:
     if not windows:
         raise NotJudgedError(NOTHING_MEASURED)
     started_s, ended_s = min(one.started_s for one in windows), max(one.ended_s for one in windows)
-    most_s: float | None = None
-    for machine in evidence.of_machines():
-        for samples in machine:
-            # From the last sample before to the first one after it.
-            before = [one for one in samples if one.at_s <= started_s][-1:]
-            after = [one for one in samples if one.at_s >= ended_s][:1]
-            within = [one for one in samples if started_s < one.at_s < ended_s]
-            ahead_s = [
-                one.wall_clock_s - one.at_s for one in (*before, *within, *after) if one.wall_clock_s is not None
-            ]
-            if len(ahead_s) > 1:
-                most_s = max(most_s or 0.0, max(ahead_s) - min(ahead_s))
-    if most_s is None:
+    moved_s = [_moved_s(machine, started_s, ended_s) for machine in evidence.of_machines()]
+    known_s = [one for one in moved_s if one is not None]
+    most_s = max(known_s, default=0.0)
+    if most_s <= CLOCK_JUMP_S and (not known_s or len(known_s) < len(moved_s)):
         raise NotJudgedError("the time of day was not recorded beside the monotonic clock")
     if most_s <= CLOCK_JUMP_S:
         return None
@@ -41,3 +33,17 @@ def clock_jump(evidence: Evidence) -> tuple[State, str] | None:
         f"the time of day moved by {most_s:.2f} s against the monotonic clock while it was measured (limit "
         f"{CLOCK_JUMP_S:g} s): the machine slept or was stopped, or its clock was set"
     )
+
+
+def _moved_s(machine: Sequence[Sequence[UsageSample]], started_s: float, ended_s: float) -> float | None:
+    """The most that any rank's clocks moved against each other; None where nothing tells."""
+    most_s: float | None = None
+    for samples in machine:
+        # From the last sample before to the first one after it.
+        before = [one for one in samples if one.at_s <= started_s][-1:]
+        after = [one for one in samples if one.at_s >= ended_s][:1]
+        within = [one for one in samples if started_s < one.at_s < ended_s]
+        ahead_s = [one.wall_clock_s - one.at_s for one in (*before, *within, *after) if one.wall_clock_s is not None]
+        if len(ahead_s) > 1:
+            most_s = max(most_s or 0.0, max(ahead_s) - min(ahead_s))
+    return most_s

@@ -10,12 +10,13 @@ from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.figures import ServerCounts
 from bucketbench.statistics.windows import Window, growth, measured_windows
 
-__all__ = ["NOTHING_MEASURED", "NO_SERVER", "Evidence", "NotJudgedError"]
+__all__ = ["ARRIVALS", "NOTHING_MEASURED", "NO_SERVER", "Evidence", "NotJudgedError"]
 
 NOTHING_MEASURED: Final = "nothing was measured to its end"
 NO_SERVER: Final = "the server tells nothing of itself: it is not the testbed"
 
-_ARRIVALS: Final = (OperationKind.FETCH, OperationKind.NEXT, OperationKind.LOAD)
+ARRIVALS: Final = (OperationKind.FETCH, OperationKind.NEXT, OperationKind.LOAD)
+"""Operations whose content came from storage."""
 
 
 class NotJudgedError(Exception):
@@ -72,7 +73,7 @@ class Evidence:
     @property
     def content_bytes(self) -> int:
         """Bytes of content that arrived in ``reading_windows``."""
-        return sum(one.content_bytes for one in self.operations if one.phase is Phase.MEASURE and one.kind in _ARRIVALS)
+        return sum(one.content_bytes for one in self.operations if one.phase is Phase.MEASURE and one.kind in ARRIVALS)
 
     @property
     def measured_s(self) -> float:

@@ -124,6 +124,17 @@ def test_invalid_repeats_are_no_values(tmp_path: Path, capsys: pytest.CaptureFix
     a, b = (series["runs"][0] for series in group["series"])
     assert (a["values"], a["reason"]) == ([10.0], None)
     assert (b["values"], b["reason"]) == ([], "invalid: others took the CPU")
+    assert a["doubts"] == b["doubts"] == {}
+
+
+def test_doubtful_values_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    marks = [{"rule": rule, "state": "doubtful", "reason": "others ran"} for rule in ("steal", "other_load")]
+    doubtful = {"validity": {"state": "doubtful", "marks": marks}}
+    run = write_run(tmp_path / "run", [job("a", 0, 9.0, **doubtful), job("a", 1, 10.0), job("b", 0, 9.0)])
+    (group,) = found(capsys, str(run))["groups"]
+    a, b = (series["runs"][0] for series in group["series"])
+    assert (len(a["values"]), a["doubts"], b["doubts"]) == (2, {"steal": 1, "other_load": 1}, {})
+    assert "- a: doubtful in 1 run, by steal, other_load: dataset/run" in " ".join(told(capsys, str(run))[0].split())
 
 
 def test_relative_to_another_client_a_machine_that_got_slower_is_no_change(

@@ -100,7 +100,7 @@ BREACHES: dict[str, tuple[Evidence, str, State, str]] = {
     ),
     "files that memory may hold": (
         with_samples(evidence(details=DISK), storage_read_bytes=lambda one: None),
-        "page_cache", State.DOUBTFUL, "200 MiB that were read fit this machine's memory of 8,192 MiB",
+        "page_cache", State.DOUBTFUL, "200 MiB that a machine read fit its memory of 8,192 MiB",
     ),
     "a client that says so": (
         evidence(details={"fallback": "the fast way needs another libc"}),
@@ -169,13 +169,13 @@ def test_each_machine_is_judged_and_the_worst_counts() -> None:
         sample(at_s, rank=1, host_steal_s=at_s / 5, host_busy_s=2 * at_s, others_cpu_s={"make": at_s})
         for at_s in (9.0, 10.0, 12.0, 13.0)
     ]
-    untold = [replace(one, rank=1, host_steal_s=None, host_busy_s=None) for one in quiet]
+    untold = [replace(one, rank=1, host_steal_s=None, host_busy_s=None, wall_clock_s=None) for one in quiet]
     rules = ["steal", "other_load"]
     assert [mark.rule for mark in judge(evidence(usage=[*quiet, *busy], nodes=2)).marks] == rules
     swapped = [*(replace(one, rank=0) for one in busy), *untold]
     found = judge(evidence(usage=swapped, nodes=2))
     assert [mark.rule for mark in found.marks] == rules, "though one machine does not tell"
-    assert judge(evidence(usage=[*quiet, *untold], nodes=2)).unchecked.keys() == set(rules)
+    assert judge(evidence(usage=[*quiet, *untold], nodes=2)).unchecked.keys() == {"clock_jump", *rules}
 
 
 def test_the_time_of_several_ranks_is_the_jobs_own() -> None:
@@ -222,6 +222,20 @@ def test_a_load_is_judged_by_its_own_time_and_not_by_that_of_the_save() -> None:
     )
     assert [mark.rule for mark in judge(found).marks] == ["page_cache"]
     assert judge(evidence(operations=operations, usage=usage, details=DISK, server=server)).state is State.VALID
+
+
+def test_files_that_memory_may_hold_are_those_that_were_read_and_each_machines_own() -> None:
+    operations = [
+        operation(OperationKind.SAVE, 5.0, 9.0, samples=1, content_bytes=200 * MIB),
+        operation(OperationKind.LOAD, 10.0, 12.0, samples=1, content_bytes=200 * MIB),
+    ]
+    usage = [sample(at_s, storage_read_bytes=None) for at_s in (4.9, 9.5, 12.0)]
+    found = evidence(operations=operations, usage=usage, details=DISK, memory_bytes=300 * MIB)
+    (mark,) = judge(found).marks
+    assert "the 200 MiB that a machine read fit its memory of 300 MiB" in mark.reason, "what was saved was not read"
+    half = replace(found, nodes=2, memory_bytes=150 * MIB, usage=[*usage, *(replace(one, rank=1) for one in usage)])
+    assert [mark.rule for mark in judge(half).marks] == ["page_cache"]
+    assert judge(replace(half, memory_bytes=50 * MIB)).unchecked.keys() == {"page_cache"}
 
 
 def test_what_another_process_uses_for_the_client_is_no_figure_of_it() -> None:

@@ -74,15 +74,14 @@ def _marks(results: Sequence[JobResult]) -> list[Mark]:
 
 
 def _broken_rules(results: Sequence[JobResult]) -> list[Mark]:
-    broken: dict[str, list[BrokenRule]] = {}
+    broken: dict[tuple[State, str], list[BrokenRule]] = {}
     for result in results:
         for mark in () if result.validity is None else result.validity.marks:
-            broken.setdefault(mark.rule, []).append(mark)
+            broken.setdefault((mark.state, mark.rule), []).append(mark)
     told = []
-    for rule, found in broken.items():
-        worst = min(found, key=lambda mark: mark.state is not State.INVALID)
-        reason = f"in {len(found)} of {plural(len(results), 'repeat')}, such as: {worst.reason}"
-        told.append(Mark(f"{worst.state}: {rule.replace('_', ' ')}", reason, is_rule=True))
+    for (state, rule), found in broken.items():
+        reason = f"in {len(found)} of {plural(len(results), 'repeat')}, such as: {found[0].reason}"
+        told.append(Mark(f"{state}: {rule.replace('_', ' ')}", reason, is_rule=True))
     return sorted(told, key=lambda mark: not mark.word.startswith(State.INVALID))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bucketbench.records import State
 from bucketbench.report.cells import number_text
 from bucketbench.report.html.encodings import SEPARATOR
 from bucketbench.report.html.figures import Chart, words
@@ -98,6 +99,7 @@ def _chart(
         says = (
             f"{label}{SEPARATOR}{key}={plain_text(one.keys[key])}: median {number_text(summary.median)} {unit} of "
             f"{plural(len(values), 'repeat')}, {number_text(min(values))} to {number_text(max(values))}"
+            f"{'' if one.summary.state in (None, State.VALID) else f', {one.summary.state}'}"
         )
         lines.setdefault(label, []).append(
             Point(at=one.keys[key], median=summary.median, low=min(values), high=max(values), says=says)
