@@ -36,6 +36,9 @@ TYPICAL_BYTES_PER_PIXEL: Final[Mapping[ImageFormat, float]] = {"jpeg": 0.55, "pn
 PICTURE_SIDE: Final = 8
 """Width and height of what an image is made from, and is told by when it has been decoded."""
 
+# Source: Pillow's `Image.MAX_IMAGE_PIXELS`, of which it refuses to open more than twice as many.
+_MOST_PIXELS: Final = 2 * ((1 << 30) // 4 // 3)
+
 _MAX_NOISE: Final = 255
 _STRIP_ROWS: Final = 512  # mixed at once, so that only what is kept of a large image is in memory as a whole
 _ROUNDS: Final = 10
@@ -83,9 +86,16 @@ def encode_image(spec: DatasetSpec, *, index: int, size_bytes: int) -> bytes:
     """Make the image file of sample ``index``, exactly ``size_bytes`` long.
 
     Raises:
-        DatagenError: no image of that resolution is so small or so large; the message has the nearest size.
+        DatagenError: no image of that resolution is so small or so large; the message has the nearest size. Or it has
+            more pixels than decoders open.
     """
     width, height = resolution_of(spec, size_bytes)
+    if width * height > _MOST_PIXELS:
+        raise DatagenError(
+            f"cannot make a {width}x{height} {spec.image_format} of {format_bytes(size_bytes)}: decoders open no image "
+            f"of more than {_MOST_PIXELS:,} pixels; ask for a smaller size or resolution, or for image_format=bytes, "
+            "which is of any size"
+        )
     picture, noise = _layers(SampleRandom(seed=spec.seed, index=index, purpose=Purpose.IMAGE), width, height)
     reserve = _PNG_CHUNK_BYTES if spec.image_format == "png" else 0
     encoding, strength = _first_guess(spec.image_format, size_bytes / (width * height))

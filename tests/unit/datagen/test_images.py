@@ -100,6 +100,12 @@ def test_an_impossible_size_names_the_nearest(fields: dict[str, Any], words: str
     assert "x".join(map(str, fields["resolution"])) in str(caught.value)
 
 
+@pytest.mark.parametrize("fields", [{"sample_size_bytes": 1 << 30}, {"resolution": (20_000, 20_000)}])
+def test_more_pixels_than_decoders_open_are_refused_at_once(fields: dict[str, Any]) -> None:
+    with pytest.raises(DatagenError, match=r"more than 178,956,970 pixels; .*image_format=bytes"):
+        check_sizes(spec_of(**fields))
+
+
 def test_making_a_large_image_takes_a_bounded_multiple_of_its_size() -> None:
     size_bytes = 4 << 20
     spec = DatasetSpec(num_samples=1, sample_size_bytes=size_bytes)
