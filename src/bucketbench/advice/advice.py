@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bucketbench.advice.candidates import Candidate, Question
-from bucketbench.statistics import Better, Comparison, IncomparableError, compare
+from bucketbench.statistics import Comparison, ahead_of
 
 __all__ = ["Advice", "Rival", "advise"]
 
@@ -17,15 +17,13 @@ class Rival:
 
     Args:
         candidate: the other one.
-        ratio: how many times better the best one is.
-        comparison: of the two, the best one first where a higher value is better; None where they cannot be compared.
+        comparison: of the two: how many times better the best one is.
         obstacle: why it is not known which is better; None where the interval of the ratio says it.
         lost: the share of the figure that is lost at most if the other one is better; None where there is no interval.
     """
 
     candidate: Candidate
-    ratio: float
-    comparison: Comparison | None
+    comparison: Comparison
     obstacle: str | None
     lost: float | None
 
@@ -51,7 +49,11 @@ class Advice:
 
 
 def advise(question: Question) -> Advice:
-    """Answer a question by what was measured: the best median, held against each other candidate repeat by repeat."""
+    """Answer a question by what was measured: the best median, held against each other candidate repeat by repeat.
+
+    Raises:
+        IncomparableError: candidates have the figure in several units.
+    """
     if not question.candidates:
         return Advice(question=question, best=None, rivals=())
     best, *others = question.candidates
@@ -65,19 +67,12 @@ def _rivals(best: Candidate, others: Sequence[Candidate], question: Question) ->
 def _rival(best: Candidate, other: Candidate, question: Question) -> Rival:
     # Repeats of all points of a run are interleaved, so that those of two points are pairs, whatever was swept.
     same = replace(other.summary, parameters=best.summary.parameters)
-    above, below = (best.summary, same) if question.better is not Better.LOWER else (same, best.summary)
-    medians = [summary.figures[question.figure].median or 0.0 for summary in (above, below)]
-    try:
-        found = compare(above, below, figure=question.figure)
-    except IncomparableError as error:
-        return Rival(candidate=other, ratio=medians[0] / medians[1], comparison=None, obstacle=str(error), lost=None)
+    found = ahead_of(best.summary, same, figure=question.figure, better=question.better)
     if found.interval is None:
-        return Rival(candidate=other, ratio=found.ratio, comparison=found, obstacle=found.obstacle, lost=None)
-    is_sure = found.interval.low > 1
+        return Rival(candidate=other, comparison=found, obstacle=found.obstacle, lost=None)
     return Rival(
         candidate=other,
-        ratio=found.ratio,
         comparison=found,
-        obstacle=None if is_sure else "the interval of their ratio does not lie above 1",
+        obstacle=None if found.above else "the interval of their ratio does not lie above 1",
         lost=max(1 - found.interval.low, 0.0),
     )

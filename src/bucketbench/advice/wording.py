@@ -44,7 +44,7 @@ def as_json(advices: Sequence[Advice], *, currency: str) -> list[dict[str, Any]]
             "others": [
                 {
                     **_json_candidate(rival.candidate, advice.question.figure),
-                    "ratio": rival.ratio,
+                    "ratio": rival.comparison.ratio,
                     "interval": _json_interval(rival),
                     "undecided": rival.obstacle,
                     "lost_at_most": rival.lost,
@@ -115,9 +115,9 @@ def _doubted(advice: Advice) -> str:
 
 
 def _against(rival: Rival) -> str:
-    interval = None if rival.comparison is None else rival.comparison.interval
+    interval = rival.comparison.interval
     between = "" if interval is None else f" ({interval.low:.2f} to {interval.high:.2f}, {interval.confidence:.1%})"
-    return f"{rival.candidate.label}, of which it has {rival.ratio:.2f} times the value{between}"
+    return f"{rival.candidate.label}, of which it has {rival.comparison.ratio:.2f} times the value{between}"
 
 
 def _lost(advice: Advice) -> str:
@@ -127,7 +127,7 @@ def _lost(advice: Advice) -> str:
     if not advice.undecided:
         return (
             f"no {contest} is lost to anything that was measured; the next best would have "
-            f"{1 / advice.rivals[0].ratio:.0%} of it"
+            f"{1 / advice.rivals[0].comparison.ratio:.0%} of it"
         )
     known = [rival for rival in advice.undecided if rival.lost is not None]
     if len(known) < len(advice.undecided):
@@ -187,7 +187,7 @@ def _json_candidate(candidate: Candidate, figure: str) -> dict[str, Any]:
 
 
 def _json_interval(rival: Rival) -> dict[str, float] | None:
-    interval = None if rival.comparison is None else rival.comparison.interval
+    interval = rival.comparison.interval
     if interval is None:
         return None
     return {"low": interval.low, "high": interval.high, "confidence": interval.confidence}

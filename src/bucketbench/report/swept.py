@@ -13,7 +13,7 @@ from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
 from bucketbench.report.wording import plain_text
 from bucketbench.scenarios.presentation import TableForm
-from bucketbench.statistics import Better, FigureSet, IncomparableError, Status, Summary, compare
+from bucketbench.statistics import Better, FigureSet, IncomparableError, Status, Summary, ahead_of
 
 __all__ = ["BestAt", "SweptPoint", "SweptTable", "bound_keys", "swept_points", "swept_tables"]
 
@@ -182,14 +182,15 @@ def _best(ranked: Sequence[SweptPoint], keys: Sequence[str], figure: str, better
     left, reasons = [first], []
     for other in others:
         try:
-            found = compare(first.summary, replace(other.summary, parameters=first.summary.parameters), figure=figure)
+            same = replace(other.summary, parameters=first.summary.parameters)
+            found = ahead_of(first.summary, same, figure=figure, better=better)
         except IncomparableError as error:
             left.append(other)
             reasons.append(str(error))
             continue
-        if not found.decided or (found.ratio > 1) != (better is not Better.LOWER):
+        if not found.above:
             left.append(other)
-            reasons.append(found.obstacle or "the interval of their ratio includes 1")
+            reasons.append(found.obstacle or "the interval of their ratio does not lie above 1")
     return BestAt(values=tuple(_told(point, keys) for point in left), why="; ".join(dict.fromkeys(reasons)))
 
 

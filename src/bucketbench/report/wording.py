@@ -127,7 +127,7 @@ def _against(comparison: Comparison) -> str:
         more = f": sweep 'repeat=range({MINIMUM_REPEATS})'" if comparison.repeats < MINIMUM_REPEATS else ""
         return f"{comparison.denominator} (undecided, as {comparison.obstacle}{more})"
     how = f"{ratio_text(interval.low)} to {ratio_text(interval.high)}" + (
-        "" if comparison.decided else ", undecided since it includes 1"
+        "" if comparison.above else f", undecided since it {'is below' if interval.high < 1 else 'includes'} 1"
     )
     return (
         f"{comparison.denominator} ({how}; {interval.confidence:.1%} confidence, {comparison.repeats} paired repeats)"

@@ -7,7 +7,7 @@ thread, and the same result for the same input.
 from __future__ import annotations
 
 from bucketbench.statistics.change_points import FEWEST_VALUES, ChangePoint, change_points
-from bucketbench.statistics.comparison import Comparison, compare
+from bucketbench.statistics.comparison import Comparison, ahead_of, compare
 from bucketbench.statistics.contest import Contest, Verdict, hold_contests
 from bucketbench.statistics.figures import GIB, MIB, Better, FigureKind, FigureSet, ServerCounts
 from bucketbench.statistics.intervals import (
@@ -55,6 +55,7 @@ __all__ = [
     "Summary",
     "Traffic",
     "Verdict",
+    "ahead_of",
     "change_points",
     "compare",
     "hold_contests",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from bucketbench.statistics.figures import Better
 from bucketbench.statistics.intervals import Interval, interval_obstacle, ratio_interval
 from bucketbench.statistics.summary import FigureSummary, IncomparableError, Summary
 
-__all__ = ["Comparison", "compare", "figure_of", "require_comparable"]
+__all__ = ["Comparison", "ahead_of", "compare", "figure_of", "require_comparable"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +40,15 @@ class Comparison:
     def decided(self) -> bool:
         """Whether the interval excludes that both are equal."""
         return self.interval is not None and 1.0 not in self.interval
+
+    @property
+    def above(self) -> bool:
+        """Whether the interval lies above 1: of a ratio that tells how many times better, whether it surely is better.
+
+        The best median alone may have one below: a client that is a little ahead in most repeats, and far behind in the
+        others.
+        """
+        return self.interval is not None and self.interval.low > 1
 
 
 def compare(numerator: Summary, denominator: Summary, *, figure: str) -> Comparison:
@@ -76,6 +86,17 @@ def compare(numerator: Summary, denominator: Summary, *, figure: str) -> Compari
         interval=None if obstacle else ratio_interval(numerators, denominators),
         obstacle=obstacle,
     )
+
+
+def ahead_of(first: Summary, other: Summary, *, figure: str, better: Better) -> Comparison:
+    """How many times better the first is, whichever values are the better ones.
+
+    Raises:
+        IncomparableError: as of ``compare``.
+    """
+    if better is not Better.LOWER:
+        return compare(first, other, figure=figure)
+    return replace(compare(other, first, figure=figure), numerator=first.client, denominator=other.client)
 
 
 def _mean_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from bucketbench.records import State
-from bucketbench.statistics.comparison import Comparison, compare, figure_of, require_comparable
+from bucketbench.statistics.comparison import Comparison, ahead_of, figure_of, require_comparable
 from bucketbench.statistics.figures import Better
 from bucketbench.statistics.summary import IncomparableError, Status, Summary
 
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
     """How a contest ended."""
 
     WON = "won"
-    UNDECIDED = "undecided"  # the interval of the first two includes 1, or there is none
+    UNDECIDED = "undecided"  # the interval of the first two does not lie above 1, or there is none
     UNCONTESTED = "uncontested"  # one contestant
     NO_CONTEST = "no contest"  # no contestant without failures and with valid figures
 
@@ -112,10 +112,10 @@ def _contest(
     ]
     margin = rival = None
     if len(ranking) > 1:
-        margin = _ahead(ranking[0], ranking[1], figure, better)
+        margin = ahead_of(ranking[0], ranking[1], figure=figure, better=better)
         others = [entry for entry in ranking[1:] if _library(entry) != _library(ranking[0])]
-        rival = _ahead(ranking[0], others[0], figure, better) if others else None
-        verdict = Verdict.WON if margin.decided else Verdict.UNDECIDED
+        rival = ahead_of(ranking[0], others[0], figure=figure, better=better) if others else None
+        verdict = Verdict.WON if margin.above else Verdict.UNDECIDED
     else:
         verdict = Verdict.UNCONTESTED if ranking else Verdict.NO_CONTEST
     return Contest(
@@ -132,13 +132,6 @@ def _contest(
 
 def _library(summary: Summary) -> str:
     return summary.library or summary.client
-
-
-def _ahead(first: Summary, other: Summary, figure: str, better: Better) -> Comparison:
-    """How many times better the first is."""
-    if better is not Better.LOWER:
-        return compare(first, other, figure=figure)
-    return replace(compare(other, first, figure=figure), numerator=first.client, denominator=other.client)
 
 
 def _place(summary: Summary, figure: str, better: Better) -> tuple[bool, bool, float, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy
 
@@ -25,10 +26,10 @@ def unpaired_ratio(numerators: Sequence[float], denominators: Sequence[float]) -
 def unpaired_obstacle(numerators: Sequence[float], denominators: Sequence[float]) -> str | None:
     """Why there is no interval of the ratio, None where there is one."""
     counts = len(numerators), len(denominators)
-    if min(counts) == 0 or _rank(*counts) == 0:
+    if min(counts) == 0 or _rank(*counts)[0] == 0:
         return (
-            f"a statement at {CONFIDENCE:.0%} confidence needs 4 repeats of either run, or more of one than the other "
-            f"lacks; got {counts[0]} and {counts[1]}"
+            f"a statement at {CONFIDENCE:.0%} confidence needs 4 repeats of each run, or 3 and 5, or 2 and 8; got "
+            f"{counts[0]} and {counts[1]}"
         )
     return same_values_obstacle([*numerators]) or same_values_obstacle([*denominators])
 
@@ -50,9 +51,8 @@ def unpaired_ratio_interval(numerators: Sequence[float], denominators: Sequence[
     if obstacle is not None:
         raise ValueError(obstacle)
     ratios = _log_ratios(numerators, denominators)
-    rank = _rank(len(numerators), len(denominators))
+    rank, tail = _rank(len(numerators), len(denominators))
     low, high = numpy.exp((ratios[rank - 1], ratios[len(ratios) - rank]))
-    tail = _tail(len(numerators), len(denominators), rank)
     return Interval(low=float(low), high=float(high), confidence=1 - 2 * tail)
 
 
@@ -62,22 +62,27 @@ def _log_ratios(numerators: Sequence[float], denominators: Sequence[float]) -> n
     return numpy.sort(numpy.subtract.outer(numpy.log(numerators), numpy.log(denominators)).ravel())
 
 
-def _rank(first: int, second: int) -> int:
-    """The greatest rank of the ordered ratios that can be the interval's end; 0 where there is none."""
-    rank = 0
-    while 2 * _tail(first, second, rank + 1) <= 1 - CONFIDENCE:
-        rank += 1
-    return rank
+@lru_cache(maxsize=64)  # the same for every figure of two runs
+def _rank(first: int, second: int) -> tuple[int, float]:
+    """The greatest rank of the ordered ratios that can be the interval's end, 0 where there is none; and its tail.
 
-
-def _tail(first: int, second: int, rank: int) -> float:
-    """The chance that fewer than ``rank`` of the pairs have the first side's value below, if both sides are alike."""
-    return sum(_ways(first, second)[:rank]) / math.comb(first + second, first)
+    The tail is the chance that fewer than ``rank`` of the pairs have the first side's value below, if both are alike.
+    """
+    orders = math.comb(first + second, first)
+    rank, below = 0, 0
+    for ways in _ways(min(first, second), max(first, second)):
+        if 2 * (below + ways) / orders > 1 - CONFIDENCE:
+            break
+        rank, below = rank + 1, below + ways
+    return rank, below / orders
 
 
 def _ways(first: int, second: int) -> list[int]:
-    """In how many orders so many pairs have the first side's value below, from 0 on (Mann and Whitney, 1947)."""
-    ways = [1] + [0] * (first * second)
+    """In how many orders so many pairs have the first side's value below (Mann and Whitney, 1947).
+
+    From none to half of the pairs: the other half is its mirror image.
+    """
+    ways = [1] + [0] * (first * second // 2)
     for step in range(1, first + 1):  # the coefficients of the Gaussian binomial, factor by factor
         for place in range(len(ways) - 1, second + step - 1, -1):
             ways[place] -= ways[place - second - step]

@@ -40,8 +40,8 @@ class Ratio:
 
     @property
     def decided(self) -> bool:
-        """Whether one is known to be faster than the other."""
-        return self.interval is not None and 1 not in self.interval
+        """Whether the one is known to be faster than the other."""
+        return self.interval is not None and self.interval.low > 1
 
     def __str__(self) -> str:
         if self.interval is None:

@@ -236,3 +236,14 @@ def test_the_lower_value_wins_where_lower_is_better() -> None:
     assert contest.margin.ratio == pytest.approx(2, rel=0.02)
     (reverse,) = hold_contests([slow, fast], figure=FIGURE)
     assert reverse.winner is slow
+
+
+def test_the_best_median_does_not_win_with_an_interval_below_one() -> None:
+    # A little ahead in seven repeats, and far behind in six.
+    unsteady = summary("unsteady", [10.1] * 7 + [0.1, 0.11, 0.12, 0.13, 0.14, 0.15])
+    contest = hold_contest([unsteady, summary("steady", [10.0] * 13)], figure=FIGURE)
+    assert contest.ranking[0].client == "unsteady"
+    assert contest.margin is not None
+    assert contest.margin.interval is not None
+    assert contest.margin.interval.high < 1
+    assert (contest.verdict, contest.winner) == (Verdict.UNDECIDED, None)
