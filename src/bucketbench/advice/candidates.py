@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,7 +13,7 @@ from bucketbench.report.costs import figures_of
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange
 from bucketbench.report.swept import SweptPoint, swept_points
-from bucketbench.report.wording import parameter_text, plain_text
+from bucketbench.report.wording import plain_text
 from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import Better, FigureSet, Status, Summary
 
@@ -48,8 +49,11 @@ class Candidate:
 
     @property
     def overrides(self) -> str:
-        """The client with its settings as a sweep takes them."""
-        return " ".join([f"client={self.client}", *([parameter_text(self.settings)] if self.settings else [])])
+        """The client with its settings as a sweep takes them, to be copied into a shell."""
+        # An option need not be among those that the client's file names.
+        keys = {key: f"++{key}" if key.startswith(_CLIENT) else key for key in self.settings}
+        told = [f"{keys[key]}={plain_text(value)}" for key, value in self.settings.items()]
+        return " ".join(map(shlex.quote, [f"client={self.client}", *told]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,11 +102,16 @@ def questions(run: Run, *, memory_limit_bytes: int | None = None) -> list[Questi
         by_given.setdefault(json.dumps(given, default=str), (given, []))[1].append(point)
     found = []
     for name in figures.contests:
-        if all(point.summary.figures[name].median is None for point in points):
-            continue
+        if not any(_may_tell(point, name) for point in points):
+            continue  # such as that of saves where jobs only load
         for given, inside in by_given.values():
             found.append(_question(name, given, inside, figures, tunable, options, memory_limit_bytes))
     return found
+
+
+def _may_tell(point: SweptPoint, figure: str) -> bool:
+    """Whether the point has the figure, or would have had it if it had not failed."""
+    return point.summary.status is Status.FAILED or point.summary.figures[figure].median is not None
 
 
 def _question(

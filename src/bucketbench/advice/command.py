@@ -47,17 +47,19 @@ def main(argv: Sequence[str]) -> int:
             for part in by_scenario(run)
             for question in questions(part, memory_limit_bytes=arguments.memory_limit)
         ]
-    except BucketbenchError as error:
+    except (BucketbenchError, OSError) as error:  # of a status of its own: 1 is no basis
         sys.stderr.write(f"bucketbench recommend: {error}\n")
         return EXIT_REFUSED
     if not advices:
         sys.stderr.write(f"bucketbench recommend: {run.directory} has no figure by which clients are compared\n")
         return EXIT_NO_BASIS
     if arguments.json:
-        text = json.dumps(as_json(advices, currency=pricing.currency), indent=2, allow_nan=False)
+        text = json.dumps(as_json(advices, currency=pricing.currency, notes=run.notes), indent=2, allow_nan=False)
     else:
         text = as_text(advices, currency=pricing.currency)
     sys.stdout.write(f"{text}\n")
+    if not arguments.json:
+        sys.stderr.write("".join(f"bucketbench recommend: {note}\n" for note in run.notes))
     return 0 if all(advice.best is not None for advice in advices) else EXIT_NO_BASIS
 
 

@@ -32,8 +32,8 @@ def as_text(advices: Sequence[Advice], *, currency: str) -> str:
     return "\n\n".join(parts)
 
 
-def as_json(advices: Sequence[Advice], *, currency: str) -> list[dict[str, Any]]:
-    """The advice as plain JSON values."""
+def as_json(advices: Sequence[Advice], *, currency: str, notes: Sequence[str]) -> list[dict[str, Any]]:
+    """The advice as plain JSON values, each with what a reader must know of the run."""
     return [
         {
             "figure": advice.question.figure,
@@ -53,6 +53,7 @@ def as_json(advices: Sequence[Advice], *, currency: str) -> list[dict[str, Any]]
             ],
             "left_out": [{"candidate": label, "reason": reason} for label, reason in advice.question.left_out],
             "currency": currency,
+            "notes": list(notes),
         }
         for advice in advices
     ]
@@ -152,7 +153,9 @@ def _memory(advice: Advice) -> str:
         return told
     least, label = min(known)
     difference = own - least
-    return f"{told}, {abs(difference):,.0f} MiB {'more' if difference >= 0 else 'less'} than {label}"
+    if f"{abs(difference):,.0f}" == "0":
+        return f"{told}, as much as {label}"
+    return f"{told}, {abs(difference):,.0f} MiB {'more' if difference > 0 else 'less'} than {label}"
 
 
 def _money(advice: Advice, currency: str) -> list[str]:
@@ -162,7 +165,7 @@ def _money(advice: Advice, currency: str) -> list[str]:
     for name, own in advice.best.costs.items():
         work = name.removeprefix(_COST)
         if own is None:
-            told.append(f"what a {work} costs is not known")
+            told.append(f"what each {work} costs is not known")
             continue
         known = [(cost, one.label) for one in _alternatives(advice) if (cost := one.costs.get(name)) is not None]
         text = f"{_TIMES:,} {work}s cost {number_text(own, scale=_TIMES)} {currency}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from bucketbench.comparing.places import add_places
 from bucketbench.comparing.selection import baselines, keep_baseline
 from bucketbench.errors import BucketbenchError
-from bucketbench.report.runs import newest_run
+from bucketbench.report.runs import load_run, newest_run
 
 __all__ = ["main"]
 
@@ -48,4 +48,5 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write(f"bucketbench baseline: {error}\n")
         return 2
     sys.stdout.write(f"{run} is kept as {kept}\n")
+    sys.stderr.write("".join(f"bucketbench baseline: {note}\n" for note in load_run(kept).notes))
     return 0

@@ -7,19 +7,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from bucketbench.comparing.likeness import canonical, host_class, is_allowed, varying
+from bucketbench.comparing.likeness import host_class, varying
+from bucketbench.comparing.rows import Rows
 from bucketbench.comparing.selection import Side
 from bucketbench.records import State
+from bucketbench.report.wording import shortened
 from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import (
     Better,
-    FigureKind,
+    FigureSummary,
     IncomparableError,
     Interval,
     Status,
     Summary,
     compare,
-    summarise,
     unpaired_obstacle,
     unpaired_ratio,
     unpaired_ratio_interval,
@@ -28,6 +29,7 @@ from bucketbench.statistics import (
 __all__ = ["Change", "Effect", "changes_between"]
 
 _INVALID: Final = "invalid"
+_FAILING: Final = (Status.OK, Status.PARTIAL, Status.FAILED)  # ever more
 
 
 class Effect(StrEnum):
@@ -56,7 +58,7 @@ class Change:
         effect: what that means.
         reason: why there is no ratio or no interval; None where there is one.
         better: which values of the figure are the better ones.
-        doubts: the rules of a valid measurement that either side broke.
+        doubts: the rules of a valid measurement that either side broke, and its repeats that failed.
     """
 
     client: str
@@ -73,12 +75,12 @@ class Change:
     doubts: tuple[str, ...] = ()
 
     def is_regression(self, share: float) -> bool:
-        """Whether it is surely worse, and by at least that share: of 0.1, nine tenths of a throughput."""
+        """Whether it is surely worse, and its ratio by that share: of 0.1, 0.9 of a throughput or 1.1 of a time."""
         if self.effect is not Effect.WORSE:
             return False
         if self.ratio is None:
             return True  # it failed
-        return (self.ratio if self.better is Better.HIGHER else 1 / self.ratio) <= 1 - share
+        return self.ratio <= 1 - share if self.better is Better.HIGHER else self.ratio >= 1 + share
 
 
 def changes_between(
@@ -113,105 +115,47 @@ def changes_between(
     unknown = [name for name in names if name not in kinds.kinds]
     if unknown:
         raise IncomparableError(f"there is no figure {unknown[0]!r}; {scenario} has {', '.join(sorted(kinds.kinds))}")
-    sides = [_Rows(side, kinds.units, allowed) for side in (base, candidate)]
+    sides = [Rows(side, kinds.units, allowed) for side in (base, candidate)]
     pairs = sides[0].paired_with(sides[1])
-    is_one_run = base.run.directory == candidate.run.directory
+    if not pairs:
+        raise IncomparableError(sides[0].difference(sides[1]))
+    is_one_run = _is_one_run(base, candidate)
+    if is_one_run and any(first.client == second.client for first, second in pairs):
+        raise IncomparableError(
+            f"{base.name} and {candidate.name} are the same run: name another one, or two of its clients as RUN@CLIENT"
+        )
+    if relative_to is not None and all(first.client == relative_to for first, _ in pairs):
+        raise IncomparableError(f"there is nothing to compare with {relative_to!r}: no other client is in both runs")
     differing = varying([first.parameters for first, _ in pairs])
     return [
         _change(
             *pair,
             figure=name,
-            kind=kinds.kinds[name],
+            better=kinds.kinds[name].better,
             varying=differing,
             is_paired=is_one_run,
             references=_references(sides, pair, relative_to),
             allows_invalid=_INVALID in allowed,
         )
         for pair in pairs
+        if pair[0].client != relative_to
         for name in names
     ]
 
 
+def _is_one_run(base: Side, candidate: Side) -> bool:
+    """Whether both sides are of one run, also where one is the baseline that was made of it."""
+    if base.run.directory.resolve() == candidate.run.directory.resolve():
+        return True
+    return base.run.id == candidate.run.id is not None and base.run.results == candidate.run.results
+
+
 def _references(
-    sides: Sequence[_Rows], pair: tuple[Summary, Summary], client: str | None
+    sides: Sequence[Rows], pair: tuple[Summary, Summary], client: str | None
 ) -> tuple[Summary, Summary] | None:
     if client is None:
         return None
     return sides[0].reference(client, pair[0]), sides[1].reference(client, pair[1])
-
-
-class _Rows:
-    """The clients of one side, each with one set of parameters."""
-
-    def __init__(self, side: Side, units: Mapping[str, str], allowed: Sequence[str]) -> None:
-        self._side = side
-        self._allowed = allowed
-        self._all = summarise(side.run.jobs, units=units)
-        self._options = {
-            (job.client, canonical(job.parameters)): result.client_options
-            for job, result in zip(side.run.jobs, side.run.results, strict=True)
-        }
-        self.rows = [row for row in self._all if side.client in (None, row.client)]
-
-    def described(self, row: Summary, *, with_options: bool) -> dict[str, Any]:
-        """What must be the same of two rows: the parameters, and how the client was set up."""
-        options = self._options[row.client, canonical(row.parameters)] if with_options else {}
-        every = {**row.parameters, **{f"client.{name}": value for name, value in options.items()}}
-        return {name: value for name, value in every.items() if not is_allowed(name, self._allowed)}
-
-    def paired_with(self, other: _Rows) -> list[tuple[Summary, Summary]]:
-        """Each row with the same of the other side."""
-        alone = None in (self._side.client, other._side.client)
-        pairs = []
-        for row in self.rows:
-            wanted = self.described(row, with_options=alone)
-            found = [
-                one
-                for one in other.rows
-                if other.described(one, with_options=alone) == wanted and (not alone or one.client == row.client)
-            ]
-            if len(found) > 1:
-                raise IncomparableError(
-                    f"{row.client} of {self._side.name} has several counterparts in {other._side.name} where "
-                    f"{', '.join(self._allowed)} may differ; compare one of them as RUN@CLIENT, or allow less"
-                )
-            pairs += [(row, one) for one in found]
-        if not pairs:
-            raise IncomparableError(self._difference(other))
-        return pairs
-
-    def reference(self, client: str, row: Summary) -> Summary:
-        """The client whose values a row's are divided by."""
-        found = [one for one in self._all if one.client == client and one.parameters == row.parameters]
-        if not found:
-            raise IncomparableError(f"{self._side.name} has no client {client!r} with the parameters of {row.client}")
-        return found[0]
-
-    def _difference(self, other: _Rows) -> str:
-        """Why no row has a counterpart: the fewest keys by which any two rows of one client differ."""
-        best: dict[str, tuple[Any, Any]] | None = None
-        alone = None in (self._side.client, other._side.client)
-        for row in self.rows:
-            own = self.described(row, with_options=alone)
-            for one in other.rows:
-                if alone and one.client != row.client:
-                    continue
-                theirs = other.described(one, with_options=alone)
-                differing = {
-                    name: (own.get(name, "absent"), theirs.get(name, "absent"))
-                    for name in sorted({*own, *theirs})
-                    if own.get(name, "absent") != theirs.get(name, "absent")
-                }
-                if best is None or len(differing) < len(best):
-                    best = differing
-        if best is None:
-            names = [", ".join(dict.fromkeys(row.client for row in rows.rows)) for rows in (self, other)]
-            return f"no client is in both runs: {self._side.name} has {names[0]}, {other._side.name} has {names[1]}"
-        told = ", ".join(f"{name} is {first!r} and {second!r}" for name, (first, second) in best.items())
-        return (
-            f"{self._side.name} and {other._side.name} do not measure the same thing: {told}. --allow "
-            f"{','.join(best)} compares them all the same"
-        )
 
 
 def _change(
@@ -219,22 +163,28 @@ def _change(
     second: Summary,
     *,
     figure: str,
-    kind: FigureKind,
+    better: Better,
     varying: Iterable[str],
     is_paired: bool,
     references: Sequence[Summary] | None,
     allows_invalid: bool,
 ) -> Change:
     client = first.client if first.client == second.client else f"{first.client} → {second.client}"
+    if references is not None:
+        first, second = (
+            _relative(summary, figure, reference)
+            for summary, reference in zip((first, second), references, strict=True)
+        )
     here = Change(
         client=client,
         parameters={name: first.parameters[name] for name in varying if name in first.parameters},
         figure=figure,
-        unit=kind.unit,
-        better=kind.better,
+        unit=first.figures[figure].unit,
+        better=better,
     )
-    if second.status is not Status.OK and first.status is Status.OK:
-        return replace(here, effect=Effect.WORSE, reason=f"it fails now: {second.failures[0]}")
+    if _FAILING.index(second.status) > _FAILING.index(first.status):
+        now = "it fails now" if second.status is Status.FAILED else "it fails in some repeats now"
+        return replace(here, effect=Effect.WORSE, reason=f"{now}: {shortened(second.failures[0])}")
     sides_told = [("its", first, "before"), ("its", second, "after")]
     if references is not None:
         sides_told += [
@@ -250,13 +200,10 @@ def _change(
         raise IncomparableError(f"{figure} of {client} is in {' and '.join(sorted(units))}")
     here = replace(here, base=sides[0].median, candidate=sides[1].median)
     try:
-        if is_paired and references is None:
+        if is_paired:
             found = compare(replace(second, parameters=first.parameters), first, figure=figure)
             return _judged(here, found.ratio, found.interval, found.obstacle)
-        values = [
-            _values(summary, figure, None if references is None else references[place])
-            for place, summary in enumerate((first, second))
-        ]
+        values = [_values(summary, figure) for summary in (first, second)]
     except IncomparableError as error:
         return replace(here, reason=str(error))
     obstacle = unpaired_obstacle(values[1], values[0])
@@ -269,6 +216,9 @@ def _doubts(whose: str, summary: Summary, when: str) -> list[str]:
     return [
         f"{when}{of_other}, {mark.repeats} of {summary.repeats} repeats {mark.state} ({mark.rule}): {mark.reason}"
         for mark in summary.marks
+    ] + [
+        f"{when}{of_other}, {len(summary.failures)} of {summary.repeats} repeats failed: {shortened(failure)}"
+        for failure in summary.failures[:1]
     ]
 
 
@@ -280,14 +230,24 @@ def _invalid(whose: str, summary: Summary, when: str) -> list[str]:
     return [f"{whose} figures {when} are invalid in {count} of {summary.repeats} repeats: {reasons}"]
 
 
-def _values(summary: Summary, figure: str, reference: Summary | None) -> list[float]:
-    """One value a repeat; divided by the reference's of the same repeat, where there is one."""
-    own = summary.figures[figure].by_repeat
-    if reference is None:
-        values = list(own.values())
-    else:
-        theirs = reference.figures[figure].by_repeat
-        values = [value / theirs[repeat] for repeat, value in own.items() if theirs.get(repeat)]
+def _relative(summary: Summary, figure: str, reference: Summary) -> Summary:
+    """The client with each value of the figure divided by the reference's of the same repeat."""
+    own, theirs = summary.figures[figure], reference.figures[figure]
+    if own.unit != theirs.unit:
+        raise IncomparableError(
+            f"{figure} is in {own.unit} for {summary.client} and in {theirs.unit} for {reference.client}"
+        )
+    found = {
+        repeat: value / divisor for repeat, value in own.by_repeat.items() if (divisor := theirs.by_repeat.get(repeat))
+    }
+    reason = None if found else own.reason or f"{reference.client} has no {figure} to divide by in the same repeats"
+    relative = FigureSummary(unit=f"times {reference.client}", by_repeat=found, reason=reason)
+    return replace(summary, figures={**summary.figures, figure: relative})
+
+
+def _values(summary: Summary, figure: str) -> list[float]:
+    """One value a repeat."""
+    values = list(summary.figures[figure].by_repeat.values())
     if not values or min(values) <= 0:
         raise IncomparableError(summary.figures[figure].reason or f"{summary.client} has no {figure} above 0")
     return values
@@ -306,15 +266,17 @@ def _judged(here: Change, ratio: float, interval: Interval | None, obstacle: str
 def _check_hosts(base: Side, candidate: Side, allowed: Sequence[str]) -> None:
     if "host" in allowed:
         return
-    # A launcher may have run the jobs on another machine.
-    hosts = [host_class(side.run.results[0].host or side.run.host) for side in (base, candidate)]
+    # A launcher may have run any job on another machine, and a run may have been resumed on one.
+    hosts = [host_class(one.host or side.run.host) for side in (base, candidate) for one in side.run.results]
     # Results of earlier versions do not tell the cloud's kind of a machine, nor does a machine of one's own.
-    common = [name for name in hosts[0] if name in hosts[1]]
-    differing = [
-        f"{name} is {hosts[0][name]!r} and {hosts[1][name]!r}" for name in common if hosts[0][name] != hosts[1][name]
-    ]
+    values = {
+        name: list(dict.fromkeys(repr(one[name]) for one in hosts))
+        for name in hosts[0]
+        if all(name in one for one in hosts)
+    }
+    differing = [f"{name} is {' and '.join(found)}" for name, found in values.items() if len(found) > 1]
     if differing:
         raise IncomparableError(
-            f"{base.name} and {candidate.name} ran on machines of two classes: {', '.join(differing)}. --allow host "
-            "compares them all the same"
+            f"{base.name} and {candidate.name} ran on machines of several classes: {', '.join(differing)}. --allow "
+            "host compares them all the same"
         )

@@ -31,12 +31,13 @@ def main(argv: Sequence[str]) -> int:
 
     Returns:
         0; 1 where something became worse by as much as ``--fail-on-regression`` says; 2 where the runs cannot be
-        compared, and the reason is on standard error.
+        compared, or that option is given and nothing can be told; the reason is on standard error.
     """
     try:
         arguments = _parser().parse_args(argv)
     except SystemExit as ended:  # argparse has told why
         return ended.code if isinstance(ended.code, int) else EXIT_REFUSED
+    allowed = names_in(arguments.allow)
     try:
         base = select(arguments.base, arguments.baselines)
         candidate = select(arguments.candidate or str(newest_run(arguments.multirun)), arguments.baselines)
@@ -44,24 +45,30 @@ def main(argv: Sequence[str]) -> int:
             base,
             candidate,
             figures=names_in(arguments.figure),
-            allowed=names_in(arguments.allow),
+            allowed=allowed,
             relative_to=arguments.relative_to,
         )
-    except BucketbenchError as error:
+    except (BucketbenchError, OSError) as error:  # of a status of its own: 1 is a regression
         sys.stderr.write(f"bucketbench compare: {error}\n")
         return EXIT_REFUSED
     if arguments.form == "json":
-        text = json.dumps(as_json(base, candidate, changes), indent=2, allow_nan=False)
+        text = json.dumps(as_json(base, candidate, changes, allowed=allowed), indent=2, allow_nan=False)
     elif arguments.form == "markdown":
-        text = as_markdown(base, candidate, changes)
+        text = as_markdown(base, candidate, changes, allowed=allowed)
     else:
-        text = "\n".join([*headline(base, candidate, changes), as_text(changes, width=output_width())])
+        told = headline(base, candidate, changes, allowed=allowed)
+        text = "\n".join([*told, as_text(changes, width=output_width())])
     sys.stdout.write(f"{text}\n")
     share = arguments.fail_on_regression
     worse = [] if share is None else [change for change in changes if change.is_regression(share)]
     for change in worse:
         sys.stderr.write(f"bucketbench compare: {change.client} has become worse: {change.figure}\n")
-    return EXIT_REGRESSION if worse else 0
+    if worse:
+        return EXIT_REGRESSION
+    if share is not None and all(change.interval is None for change in changes):
+        sys.stderr.write("bucketbench compare: no regression could have been told: no figure has an interval\n")
+        return EXIT_REFUSED
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

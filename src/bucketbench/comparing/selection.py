@@ -36,7 +36,7 @@ class Side:
         """The side in a few words: its name, and the run's label and commit as far as it has them."""
         commit = self.run.commit
         known = [self.run.label, commit and f"{commit[:12]}{'-dirty' * commit.endswith('-dirty')}"]
-        told = ", ".join(word for word in known if word)
+        told = ", ".join(" ".join(word.split()) for word in known if word)
         return f"{self.name} ({told})" if told else self.name
 
 
@@ -49,12 +49,15 @@ def select(text: str, directory: Path) -> Side:
 
     Raises:
         ResultsError: there is no such run, or none of its jobs is of that client.
-        UsageError: it has jobs of several scenarios.
+        UsageError: it has jobs of several scenarios, or is both a baseline and something else.
     """
     name, at, client = text.rpartition("@") if "@" in text and not Path(text).exists() else (text, "", "")
     kept = directory / name / RUN_RESULTS_FILE
-    is_baseline = _NAME.fullmatch(name) is not None and not Path(name).exists() and kept.exists()
-    if not is_baseline and not Path(name).exists():
+    is_there = name != "" and Path(name).exists()
+    is_baseline = _NAME.fullmatch(name) is not None and kept.exists()
+    if is_baseline and is_there:
+        raise UsageError(f"{name} is a baseline and a path too: name {kept}, or ./{name}")
+    if not is_baseline and not is_there:
         known = ", ".join(baselines(directory)) or "none"
         raise ResultsError(f"there is no run at {name}, and no baseline of that name in {directory} (there: {known})")
     run = load_run(kept if is_baseline else Path(name))
@@ -81,6 +84,11 @@ def keep_baseline(name: str, run: Path, directory: Path, *, replace: bool) -> Pa
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name of a baseline: letters, digits and ._- after a letter or digit")
     load_run(run)  # which says what is wrong with it
+    if run.is_dir() and not (run / RUN_RESULTS_FILE).exists():
+        raise ResultsError(
+            f"{run} has no {RUN_RESULTS_FILE}, as its sweep was interrupted or still runs: complete it with "
+            f"bucketbench resume {run}"
+        )
     source = run / RUN_RESULTS_FILE if run.is_dir() else run
     target = directory / name / RUN_RESULTS_FILE
     if target.exists() and not replace:

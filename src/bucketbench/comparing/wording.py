@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bucketbench.comparing.changes import Change, Effect
+from bucketbench.comparing.rows import in_one_run_alone
 from bucketbench.comparing.selection import Side
 from bucketbench.report.markdown import escaped, table_line
 from bucketbench.report.wording import parameter_text
@@ -27,32 +28,22 @@ _WORDS: Final = ("client", "figure", "effect")
 _STYLES: Final = {Effect.BETTER: "green", Effect.WORSE: "red"}
 
 
-def headline(base: Side, candidate: Side, changes: Sequence[Change]) -> list[str]:
-    """What is compared, what came of it, who is in one of the runs alone, and which versions are other ones."""
+def headline(base: Side, candidate: Side, changes: Sequence[Change], *, allowed: Sequence[str] = ()) -> list[str]:
+    """What is compared, what came of it, what a reader must know of either run, and which versions are other ones."""
     counts = {effect: sum(change.effect is effect for change in changes) for effect in Effect}
     told = ", ".join(f"{count} {effect}" for effect, count in counts.items() if count)
     return [
         f"{candidate.title} against {base.title}: {told or 'nothing to compare'}.",
-        *_alone(base, candidate),
+        *(f"{side.name}: {note}" for side in (base, candidate) for note in side.run.notes),
+        *_alone(base, candidate, allowed),
         *_versions(base, candidate),
     ]
 
 
-def _alone(base: Side, candidate: Side) -> list[str]:
-    """Whom nothing is said of, since the other run lacks them."""
-    lines = []
-    for side, clients in zip((base, candidate), _clients_of_one(base, candidate), strict=True):
-        if clients:
-            lines.append(f"in {side.name} alone, and not compared: {', '.join(clients)}")
-    return lines
-
-
-def _clients_of_one(base: Side, candidate: Side) -> tuple[list[str], list[str]]:
-    """The clients that the first run has and the second lacks, and the other way round; none where one was named."""
-    if base.client is not None or candidate.client is not None:
-        return [], []
-    names = [list(dict.fromkeys(job.client for job in side.run.jobs)) for side in (base, candidate)]
-    return [one for one in names[0] if one not in names[1]], [one for one in names[1] if one not in names[0]]
+def _alone(base: Side, candidate: Side, allowed: Sequence[str]) -> list[str]:
+    """Of what nothing is said, since the other run lacks it."""
+    both = zip((base, candidate), in_one_run_alone(base, candidate, allowed), strict=True)
+    return [f"in {side.name} alone, and not compared: {', '.join(rows)}" for side, rows in both if rows]
 
 
 def as_text(changes: Sequence[Change], *, width: int) -> str:
@@ -89,9 +80,9 @@ def _wrapped(text: str, width: int) -> str:
     return textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def as_markdown(base: Side, candidate: Side, changes: Sequence[Change]) -> str:
+def as_markdown(base: Side, candidate: Side, changes: Sequence[Change], *, allowed: Sequence[str] = ()) -> str:
     """A table for a pull request; what is surely worse is in bold."""
-    first, *others = headline(base, candidate, changes)
+    first, *others = (escaped(line) for line in headline(base, candidate, changes, allowed=allowed))
     lines = [first, "", *(f"- {line}" for line in others), *[""] * bool(others)]
     lines += [
         table_line(_HEADINGS),
@@ -104,20 +95,26 @@ def as_markdown(base: Side, candidate: Side, changes: Sequence[Change]) -> str:
     return "\n".join([*lines, *[""] * bool(reasons), *(f"- {escaped(reason)}" for reason in reasons)])
 
 
-def as_json(base: Side, candidate: Side, changes: Sequence[Change]) -> dict[str, Any]:
+def as_json(base: Side, candidate: Side, changes: Sequence[Change], *, allowed: Sequence[str] = ()) -> dict[str, Any]:
     """The comparison as plain JSON values."""
     return {
         "base": _as_json(base),
         "candidate": _as_json(candidate),
         "versions": _differing_versions(base, candidate),
-        "in_one_run_alone": dict(zip(("base", "candidate"), _clients_of_one(base, candidate), strict=True)),
+        "in_one_run_alone": dict(zip(("base", "candidate"), in_one_run_alone(base, candidate, allowed), strict=True)),
         "changes": [asdict(change) for change in changes],
     }
 
 
 def _as_json(side: Side) -> dict[str, Any]:
     run = side.run
-    return {"name": side.name, "run": str(run.directory), "label": run.label, "commit": run.commit}
+    return {
+        "name": side.name,
+        "run": str(run.directory),
+        "label": run.label,
+        "commit": run.commit,
+        "notes": list(run.notes),
+    }
 
 
 def _cells(change: Change) -> list[str]:

@@ -36,6 +36,7 @@ class Run:
 
     Args:
         directory: where the files lie.
+        id: by which its results are known wherever they were copied; None where the sweep was interrupted.
         scenario: the scenario of its jobs; of the first where they are of several, see ``by_scenario``.
         jobs: the jobs whose results were read, failed ones among them.
         results: what was read of each of them, in the same order.
@@ -50,6 +51,7 @@ class Run:
     """
 
     directory: Path
+    id: str | None = None
     scenario: str
     jobs: tuple[MeasuredJob, ...]
     results: tuple[JobResult, ...]
@@ -217,6 +219,7 @@ def _whole_run(file: Path) -> Run:
     results = tuple(_result(job, f"{file}, job {number}") for number, job in enumerate(jobs))
     return Run(
         directory=file.parent,
+        id=_optional(fields, "run_id", str, file),
         scenario=_field(fields, "scenario", str, file),
         jobs=measured(results),
         results=results,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_three_lines_say_what_how_sure_and_what_if_not(tmp_path: Path, capsys: p
     )
     what, sure, wrong = advised(run, capsys)
     assert what == (
-        "Take client=fast dataloader.num_workers=4 client.options.part_bytes=8 for target=local network=regional: "
+        "Take client=fast dataloader.num_workers=4 ++client.options.part_bytes=8 for target=local network=regional: "
         "101 MiB/s."
     )
     assert sure.startswith(
@@ -163,3 +164,32 @@ def test_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("bucketbench recommend: there is no run at")
+
+
+def test_a_run_in_which_all_failed_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", [job("fails", repeat, None) for repeat in range(2)])
+    (none,) = advised(run, capsys, status=1)
+    assert none.startswith("Take none: the run is no basis for advice on throughput (fails with num_workers=2: 2 of 2")
+
+
+def test_what_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", jobs("slow", {4: 10}), whole=False)
+    assert main([str(run)]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("bucketbench recommend: run_results.json is missing: the sweep was interrupted")
+    (advice,) = json.loads("\n".join(advised(run, capsys, "--json")))
+    assert "interrupted" in advice["notes"][0]
+
+
+def test_several_units_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = jobs("other", {4: 100}, shift=3)
+    for one in other:
+        one["figures"]["throughput_mibs"]["unit"] = "MB/s"
+    assert main([str(write_run(tmp_path / "run", [*jobs("one", {4: 100}), *other]))]) == 2
+    assert "MiB/s for one and MB/s for other" in capsys.readouterr().err
+
+
+def test_the_advice_can_be_copied_into_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"options.classes": ["a b", "c"]}
+    (what, *_) = advised(write_run(tmp_path / "run", jobs("one", {4: 100}, client_options=options)), capsys)
+    assert shlex.split(what)[3] == "++client.options.classes=['a b', 'c']"

@@ -131,12 +131,15 @@ def test_a_machine_that_was_slower_as_a_whole_does_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def both(directory: Path, factor: float) -> Path:
-        jobs = [job(client, repeat, factor * value) for client in ("ours", "raw") for repeat, value in enumerate(FAST)]
+        values = {"ours": FAST, "raw": FAST[::-1]}
+        jobs = [job(client, repeat, factor * value) for client in values for repeat, value in enumerate(values[client])]
         return write_run(directory, jobs)
 
     sides = both(tmp_path / "a", 1.0), both(tmp_path / "b", 0.7)
     assert compared(capsys, *sides, "--fail-on-regression", "10%")[0] == 1
     assert compared(capsys, *sides, "--fail-on-regression", "10%", "--relative-to", "raw")[0] == 0
+    (change,) = json.loads(compared(capsys, *sides, "--relative-to", "raw", "--json")[1])["changes"]
+    assert (change["client"], change["unit"], change["base"]) == ("ours", "times raw", pytest.approx(1.0, rel=0.02))
 
 
 def test_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +153,15 @@ def test_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     capsys.readouterr()
     assert main(["baseline"]) == 0
     assert capsys.readouterr().out == "v1\n"
+    status, _, err = compared(capsys, "v1")
+    assert (status, err.count("are the same run")) == (2, 1)
+    run_of(tmp_path / "multirun" / "dataset" / "2026-11-03_10-00-00", FAST)
     assert compared(capsys, "v1")[0] == 0
+    (tmp_path / "v1").mkdir()
+    assert "v1 is a baseline and a path too: name baselines/v1/run_results.json" in compared(capsys, "v1")[2]
+    cut = write_run(tmp_path / "cut", [job("ours", 0, 1.0)], whole=False)
+    assert main(["baseline", "cut", str(cut)]) == 2
+    assert f"complete it with bucketbench resume {cut}" in capsys.readouterr().err
     status, _, err = compared(capsys, "v2")
     assert status == 2
     assert "there: v1" in err
@@ -165,3 +176,132 @@ def test_versions_that_differ_are_told(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_share_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str], share: str) -> None:
     run = run_of(tmp_path / "a", FAST)
     assert compared(capsys, run, run, f"--fail-on-regression={share}")[0] == 2
+
+
+INVALID = {"state": "invalid", "marks": [{"rule": "steal", "state": "invalid", "reason": "others took the CPU"}]}
+
+
+def test_what_has_no_counterpart_is_told_also_of_a_client_of_both_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def side(name: str, parts: tuple[int, ...], networks: tuple[str, ...]) -> Path:
+        jobs = [
+            job(
+                "ours", at, value, client_options={"options.part_bytes": part}, parameters=PARAMETERS | {"network": net}
+            )
+            for part in parts
+            for net in networks
+            for at, value in enumerate(FAST)
+        ]
+        return write_run(tmp_path / name, [*jobs, *(job("raw", repeat, value) for repeat, value in enumerate(FAST))])
+
+    base = side("a", (8,), ("regional", "far"))
+    told = json.loads(compared(capsys, base, side("b", (8,), ("regional",)), "--json")[1])
+    assert told["in_one_run_alone"] == {"base": ["ours with network=far"], "candidate": []}
+    _, out, _ = compared(capsys, base, side("c", (16,), ("regional", "far")))
+    assert f"in {base} alone, and not compared: ours with client.options.part_bytes=8\n" in out
+    assert "alone, and not compared: ours with client.options.part_bytes=16\n" in out
+    # A client that one run has in two ways is still the client that the other has in one of them.
+    told = json.loads(compared(capsys, base, side("d", (8, 16), ("regional", "far")), "--json")[1])
+    assert len(told["changes"]) == 3
+    assert told["in_one_run_alone"]["candidate"] == ["ours with client.options.part_bytes=16"]
+
+
+def test_a_gate_that_could_tell_nothing_does_not_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = run_of(tmp_path / "a", FAST)
+    gate = ("--fail-on-regression", "5%")
+    for name, candidate in {
+        "invalid": run_of(tmp_path / "b", [value / 2 for value in FAST], validity=INVALID),
+        "few": run_of(tmp_path / "c", [50.0]),
+        "alike": run_of(tmp_path / "d", [50.0] * 6),
+    }.items():
+        assert compared(capsys, base, candidate)[0] == 0, name
+        status, _, err = compared(capsys, base, candidate, *gate)
+        assert (status, "no regression could have been told" in err) == (2, True), name
+
+
+def test_a_share_is_of_the_value_whichever_way_is_better(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sides = []
+    for name, factor in (("a", 1.0), ("b", 1.3)):
+        jobs = [job("ours", repeat, 100.0) for repeat in range(6)]
+        for one, value in zip(jobs, FAST, strict=True):
+            one["figures"]["latency_p95_s"]["value"] = factor * value
+        sides.append(write_run(tmp_path / name, jobs))
+    found = [
+        compared(capsys, *sides, "--figure", "latency_p95_s", f"--fail-on-regression={share}")[0] for share in (25, 35)
+    ]
+    assert found == [1, 0]
+
+
+def test_failures_of_some_repeats_are_told_and_more_of_them_are_worse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def side(name: str, failing: int) -> Path:
+        return write_run(tmp_path / name, [job("ours", at, None if at < failing else FAST[at]) for at in range(6)])
+
+    some, more = side("a", 1), side("b", 2)
+    out = " ".join(compared(capsys, some, more)[1].split())
+    assert "before, 1 of 6 repeats failed: the measured process was killed by SIGKILL" in out
+    assert "after, 2 of 6 repeats failed" in out
+    assert compared(capsys, some, side("c", 6), "--fail-on-regression", "5%")[0] == 1
+
+
+def test_a_reference_that_is_invalid_or_failed_divides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def side(name: str, raw: list[dict[str, Any]]) -> Path:
+        return write_run(tmp_path / name, [*(job("ours", at, value) for at, value in enumerate(FAST)), *raw])
+
+    good = side("a", [job("raw", at, value) for at, value in enumerate(FAST[::-1])])
+    invalid = side("b", [job("raw", at, value, validity=INVALID) for at, value in enumerate(FAST[::-1])])
+    failed = side("c", [job("raw", at, None) for at in range(6)])
+    for other, reason in (
+        (invalid, "raw's figures after are invalid"),
+        (failed, "raw has no throughput_mibs to divide by"),
+    ):
+        (change,) = json.loads(compared(capsys, good, other, "--relative-to", "raw", "--json")[1])["changes"]
+        assert change["effect"] == "n/a"
+        assert change["reason"].startswith(reason)
+
+
+def test_any_job_on_another_machine_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = [job("ours", at, value, host=HOST | {"cpu_cores": 64 if at else 2}) for at, value in enumerate(FAST)]
+    status, _, err = compared(capsys, run_of(tmp_path / "a", FAST), write_run(tmp_path / "b", jobs))
+    assert (status, "cpu_cores is 2 and 64" in err) == (2, True)
+
+
+def test_an_interrupted_side_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut = write_run(tmp_path / "b", [job("ours", at, value) for at, value in enumerate(FAST)], whole=False)
+    base = run_of(tmp_path / "a", FAST)
+    assert f"{cut}: run_results.json is missing: the sweep was interrupted" in compared(capsys, base, cut)[1]
+    assert "interrupted" in json.loads(compared(capsys, base, cut, "--json")[1])["candidate"]["notes"][0]
+
+
+def test_what_a_file_says_is_neither_markup_nor_moves_the_cursor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label = "<b> ![i](http://x/y.png)\n# \x1b[31mred\x9b1m"
+    sides = [run_of(tmp_path / name, FAST, client="a\x1b[2J", config={"label": label}) for name in ("a", "b")]
+    for form in ((), ("--markdown",)):
+        out = compared(capsys, *sides, *form)[1]
+        assert "\x1b" not in out
+        assert "\x9b" not in out
+        assert "\n#" not in out
+    assert "\\<b> !\\[i]" in out
+
+
+def test_the_unit_is_that_of_the_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sides = []
+    for name in ("a", "b"):
+        jobs = [job("ours", at, value) for at, value in enumerate(FAST)]
+        for one in jobs:
+            one["figures"]["throughput_mibs"]["unit"] = "MB/s"
+        sides.append(write_run(tmp_path / name, jobs))
+    assert "[MB/s]" in compared(capsys, *sides)[1]
+
+
+def test_a_name_that_no_path_can_have_is_no_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compared(capsys, "x" * 5000, run_of(tmp_path / "a", FAST))[0] == 2
+    assert compared(capsys, "@ours", run_of(tmp_path / "b", FAST))[2].startswith(
+        "bucketbench compare: there is no run at"
+    )
