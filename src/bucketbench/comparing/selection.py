@@ -57,6 +57,8 @@ def select(text: str, directory: Path) -> Side:
     is_baseline = _NAME.fullmatch(name) is not None and kept.exists()
     if is_baseline and is_there:
         raise UsageError(f"{name} is a baseline and a path too: name {kept}, or ./{name}")
+    if not name:
+        raise UsageError(f"{text!r} names no run before the @")
     if not is_baseline and not is_there:
         known = ", ".join(baselines(directory)) or "none"
         raise ResultsError(f"there is no run at {name}, and no baseline of that name in {directory} (there: {known})")

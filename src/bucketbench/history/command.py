@@ -14,6 +14,7 @@ from bucketbench.history.wording import as_json, as_markdown, as_text
 from bucketbench.report.arguments import add_form, add_multirun, add_relative_to, names_in
 from bucketbench.report.runs import Run, by_scenario, every_run, load_run
 from bucketbench.report.table import output_width
+from bucketbench.scenarios import find_scenario
 
 __all__ = ["main"]
 
@@ -75,6 +76,14 @@ def _runs(arguments: argparse.Namespace) -> tuple[list[Run], list[str]]:
             notes.append(f"left out: {error}")
             continue
         parts = [part for part in by_scenario(run) if not arguments.scenario or part.scenario in arguments.scenario]
+        try:
+            for part in parts:
+                find_scenario(part.scenario)
+        except UsageError as error:
+            if arguments.runs:
+                raise
+            notes.append(f"left out: {path}: {error}")
+            continue
         if parts and time_of(run) is None:
             notes.append(f"left out: {path} does not tell when it began")
             continue

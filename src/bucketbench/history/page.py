@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from bucketbench.history.changes import Trend, trend_of
 from bucketbench.history.series import Group, Observation
-from bucketbench.history.wording import change_text, commit_text, doubt_lines, group_title, host_text, time_text
+from bucketbench.history.wording import (
+    change_text,
+    commit_text,
+    doubt_lines,
+    group_title,
+    host_text,
+    remark_lines,
+    time_text,
+)
 from bucketbench.report.cells import NOT_AVAILABLE, number_text
 from bucketbench.report.files import write_whole
 from bucketbench.report.html.encodings import SEPARATOR, says
@@ -58,6 +66,7 @@ class _Part:
     parameters: tuple[tuple[str, str], ...]
     changes: tuple[_Said, ...]
     obstacles: tuple[str, ...]
+    remarks: tuple[str, ...]
     charts: tuple[Chart, ...]
     headings: tuple[str, ...]
     rows: tuple[_Row, ...]
@@ -110,13 +119,18 @@ def _part(group: Group) -> _Part:
             _Said(word=change.word, text=change_text(trend, change)) for trend in trends for change in trend.changes
         ),
         obstacles=tuple(f"{', '.join(dict.fromkeys(names))}: {why}" for why, names in obstacles.items()),
+        remarks=tuple(remark_lines(trends)),
         charts=tuple(
-            _chart(figure, [trend for trend in trends if trend.series.figure == figure], group)
-            for figure in dict.fromkeys(trend.series.figure for trend in trends)
+            _chart(figure, [trend for trend in trends if _axis(trend) == (figure, unit)], group)
+            for figure, unit in dict.fromkeys(map(_axis, trends))
         ),
         headings=tuple(f"{trend.series.client}: {trend.series.figure}, {trend.series.unit}" for trend in trends),
         rows=tuple(_rows(group, trends, key)),
     )
+
+
+def _axis(trend: Trend) -> tuple[str, str]:
+    return trend.series.figure, trend.series.unit
 
 
 def _chart(figure: str, trends: Sequence[Trend], group: Group) -> Chart:

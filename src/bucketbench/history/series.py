@@ -10,7 +10,8 @@ from typing import Any
 
 from bucketbench.comparing.likeness import canonical, host_class, is_allowed, varying
 from bucketbench.records import State
-from bucketbench.report.runs import Run, measured
+from bucketbench.report.runs import Run, measured, versions_of
+from bucketbench.report.wording import shortened
 from bucketbench.results.job import JobResult, digest
 from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import Better, IncomparableError, MeasuredJob, median
@@ -30,6 +31,7 @@ class Observation:
         values: of the repeats that succeeded and have the figure, in the order of the repeats.
         reason: why there are none; None where there are.
         doubts: the rules of a valid measurement that repeats with a value broke, each with how many these are.
+        remark: how many repeats have no value beside those that have one, and why; None where all have.
     """
 
     run: str
@@ -39,6 +41,7 @@ class Observation:
     values: tuple[float, ...]
     reason: str | None = None
     doubts: Mapping[str, int] = field(default_factory=dict)
+    remark: str | None = None
 
     @property
     def median(self) -> float | None:
@@ -53,7 +56,7 @@ class Series:
     Args:
         client: its name, with the options in which it differs from others of that name in any run.
         figure: the figure's name.
-        unit: its unit; of a figure that was divided by another client's, ``ratio``.
+        unit: its unit in these runs; of a figure that was divided by another client's, times that one.
         better: which values are the better ones.
         observations: in order of time.
     """
@@ -120,8 +123,15 @@ def arrange_history(
         The groups of each scenario, that of the most runs first.
 
     Raises:
-        IncomparableError: the scenario has no such figure, or a figure changed its unit.
+        IncomparableError: the scenario has no such figure, no run has such a client, or one run has a client several
+            times where so much may differ.
     """
+    known = {result.client for run in runs for result in run.results}
+    absent = [name for name in clients if name not in known]
+    if absent:
+        raise IncomparableError(
+            f"none of the runs has such a client as {absent[0]!r}; they have {', '.join(sorted(known))}"
+        )
     by_scenario: dict[str, list[Run]] = {}
     for run in runs:
         by_scenario.setdefault(run.scenario, []).append(run)
@@ -135,9 +145,9 @@ def time_of(run: Run) -> datetime | None:
     """When a run began; None where nothing tells. A time without a zone is taken for UTC."""
     try:
         at = datetime.fromisoformat(run.started_at or "")
-    except ValueError:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _groups(
@@ -153,15 +163,18 @@ def _groups(
     unknown = [name for name in names if name not in known.kinds]
     if unknown:
         raise IncomparableError(f"there is no figure {unknown[0]!r}; {scenario} has {', '.join(sorted(known.kinds))}")
+    if relative_to is not None:
+        _check_reference(runs, relative_to)
     collected = _collect(runs, allowed)
     every = {_name(run): run for run in runs}
     differing = varying([one.parameters for one in collected.values()])
     groups = []
     for key, one in collected.items():
         series = [
-            _series(client, name, one, every, relative_to)
+            _series(client, name, unit, one, every, relative_to)
             for name in names
             for client, found in one.jobs.items()
+            for unit in _units(found, name, known.units[name])
             if client != relative_to and (not clients or next(iter(found.values()))[0][1].client in clients)
         ]
         if series:
@@ -177,6 +190,24 @@ def _groups(
     return sorted(groups, key=lambda group: -len(group.observations))
 
 
+def _check_reference(runs: Sequence[Run], client: str) -> None:
+    names = dict.fromkeys(job.client for job in measured([result for run in runs for result in run.results]))
+    if client not in names:
+        raise IncomparableError(
+            f"none of the runs of {runs[0].scenario} has a client {client!r}; they have {', '.join(names)}"
+        )
+
+
+def _units(jobs_by_run: Mapping[str, Sequence[tuple[MeasuredJob, JobResult]]], figure: str, usual: str) -> list[str]:
+    """The units in which jobs have a figure, each of which makes a series: they cannot be drawn in one."""
+    jobs = [job for jobs in jobs_by_run.values() for job, _ in jobs]
+    return list(dict.fromkeys(_unit(job, figure, usual) for job in jobs))
+
+
+def _unit(job: MeasuredJob, figure: str, usual: str) -> str:
+    return job.figures[figure].unit if figure in job.figures else usual
+
+
 def _collect(runs: Sequence[Run], allowed: Sequence[str]) -> dict[tuple[str, str], _Collected]:
     # Named together, so that a client that was set up in two ways in two runs is two clients.
     results = [result for run in runs for result in run.results]
@@ -189,45 +220,61 @@ def _collect(runs: Sequence[Run], allowed: Sequence[str]) -> dict[tuple[str, str
         group = collected.setdefault(
             (digest(parameters), digest(of_host)), _Collected(parameters=parameters, host=of_host)
         )
-        group.jobs.setdefault(job.client, {}).setdefault(run, []).append((job, result))
+        inside = group.jobs.setdefault(job.client, {}).setdefault(run, [])
+        if any(canonical(other.parameters) != canonical(job.parameters) for other, _ in inside):
+            raise IncomparableError(
+                f"{run} has {job.client} with several values of what may differ ({', '.join(allowed)}), which are not "
+                "one measurement: allow less, or leave that run out"
+            )
+        inside.append((job, result))
     return collected
 
 
-def _series(client: str, figure: str, group: _Collected, runs: Mapping[str, Run], relative_to: str | None) -> Series:
-    observations, units = [], set()
-    for name, jobs in group.jobs[client].items():
+def _series(
+    client: str, figure: str, unit: str, group: _Collected, runs: Mapping[str, Run], relative_to: str | None
+) -> Series:
+    kind = find_scenario(next(iter(group.jobs[client].values()))[0][1].scenario).figures.kinds[figure]
+    observations = []
+    for name, found in group.jobs[client].items():
+        jobs = [one for one in found if _unit(one[0], figure, kind.unit) == unit]
+        if not jobs:
+            continue
         at = time_of(runs[name])
         if at is None:
             raise IncomparableError(f"{name} has no time: it cannot be part of a history")
         others = None if relative_to is None else group.jobs.get(relative_to, {}).get(name, [])
         values, reasons = _values(jobs, figure, others, relative_to)
-        units |= {job.figures[figure].unit for job, _ in jobs if figure in job.figures}
         first = jobs[0][1]
         observations.append(
             Observation(
                 run=name,
                 at=at,
                 commit=first.commit or runs[name].commit,
-                versions=first.versions,
+                versions=versions_of(result for _, result in jobs),
                 values=tuple(values),
-                reason=None if values else "; ".join(dict.fromkeys(reasons)),
+                reason=None if values else _joined(reasons),
+                remark=_remark(jobs, reasons) if values else None,
                 doubts=Counter(
                     mark.rule for job, _ in jobs if values and job.state is State.DOUBTFUL for mark in job.marks
                 ),
             )
         )
-    if len(units) > 1:
-        raise IncomparableError(
-            f"{figure} of {client} is in {' and '.join(sorted(units))} in runs that are to be joined"
-        )
-    kind = find_scenario(next(iter(group.jobs[client].values()))[0][1].scenario).figures.kinds[figure]
     return Series(
         client=client,
         figure=figure,
-        unit=kind.unit if relative_to is None else f"times {relative_to}",
+        unit=unit if relative_to is None else f"times {relative_to}",
         better=kind.better,
         observations=tuple(sorted(observations, key=lambda one: (one.at, one.run))),
     )
+
+
+def _joined(reasons: Sequence[str]) -> str:
+    return shortened("; ".join(dict.fromkeys(reasons)))
+
+
+def _remark(jobs: Sequence[tuple[MeasuredJob, JobResult]], reasons: Sequence[str]) -> str | None:
+    """How many repeats the values are not of, and why; None where they are of all."""
+    return f"{len(reasons)} of {len(jobs)} repeats without a value: {_joined(reasons)}" if reasons else None
 
 
 def _values(

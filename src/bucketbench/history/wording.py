@@ -26,6 +26,7 @@ __all__ = [
     "doubt_lines",
     "group_title",
     "host_text",
+    "remark_lines",
     "time_text",
 ]
 
@@ -172,7 +173,7 @@ def _lines(trends: Sequence[Trend]) -> list[str]:
         for one in trend.series.observations
         if one.reason is not None
     ]
-    return [*lines, *doubt_lines(trends)]
+    return [*lines, *doubt_lines(trends), *remark_lines(trends)]
 
 
 def doubt_lines(trends: Sequence[Trend]) -> list[str]:
@@ -186,6 +187,19 @@ def doubt_lines(trends: Sequence[Trend]) -> list[str]:
         for client, found in runs.items()
         if found
     ]
+
+
+def remark_lines(trends: Sequence[Trend]) -> list[str]:
+    """In which runs values are of fewer repeats than were to be measured."""
+    lines = []
+    for series in (trend.series for trend in trends):
+        found = [one for one in series.observations if one.remark is not None]
+        if found:
+            lines.append(
+                f"{series.client}: {series.figure} of fewer repeats in {len(found)} of "
+                f"{plural(len(series.observations), 'run')}, at last in {found[-1].run}: {found[-1].remark}"
+            )
+    return lines
 
 
 def _json_series(trend: Trend) -> dict[str, Any]:
@@ -204,6 +218,7 @@ def _json_series(trend: Trend) -> dict[str, Any]:
                 "values": list(one.values),
                 "reason": one.reason,
                 "doubts": dict(one.doubts),
+                "remark": one.remark,
             }
             for one in series.observations
         ],

@@ -302,6 +302,4 @@ def test_the_unit_is_that_of_the_results(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_name_that_no_path_can_have_is_no_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compared(capsys, "x" * 5000, run_of(tmp_path / "a", FAST))[0] == 2
-    assert compared(capsys, "@ours", run_of(tmp_path / "b", FAST))[2].startswith(
-        "bucketbench compare: there is no run at"
-    )
+    assert "names no run before the @" in compared(capsys, "@ours", run_of(tmp_path / "b", FAST))[2]

@@ -158,7 +158,8 @@ def test_relative_to_another_client_a_machine_that_got_slower_is_no_change(
     ("arguments", "message"),
     [
         (["--figure", "speed"], "there is no figure 'speed'; dataset has"),
-        (["--client", "absent"], "none of the runs has such a client"),
+        (["--client", "quick,absent"], "none of the runs has such a client as 'absent'; they have quick, steady"),
+        (["--relative-to", "absent"], "none of the runs of dataset has a client 'absent'; they have quick, steady"),
         (["--scenario", "listing"], "none is left: they are of other scenarios"),
     ],
 )
@@ -205,3 +206,51 @@ def test_the_command_writes_the_page_and_markdown(
     out, _ = told(capsys, "--multirun", str(multirun), "--markdown", "--html", str(page))
     assert page.read_text().startswith("<!doctype html>")
     assert "| **quick** | **throughput\\_mibs [MiB/s]** | **12** |" in out
+
+
+def test_a_run_in_another_unit_is_another_series(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, unit in enumerate(("MB/s", "MB/s", "MiB/s")):
+        one = job("a", 0, 100.0)
+        one["figures"]["throughput_mibs"]["unit"] = unit
+        write_run(tmp_path / "dataset" / str(number), [one], started_at=f"2026-11-0{number + 1}T10:00:00Z")
+    (group,) = found(capsys, "--multirun", str(tmp_path))["groups"]
+    assert {one["unit"]: len(one["runs"]) for one in group["series"]} == {"MB/s": 2, "MiB/s": 1}
+    page = render_history(arrange_history([load_run(path) for path in sorted((tmp_path / "dataset").iterdir())]), [])
+    assert [name for name, _ in PageStructure(page).elements].count("svg") == 2
+
+
+def test_several_values_of_one_run_are_not_one_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = [
+        job("a", 0, speed, parameters=PARAMETERS | {"network": name}) for name, speed in (("near", 9.0), ("far", 1.0))
+    ]
+    run = write_run(tmp_path / "run", jobs)
+    assert len(found(capsys, str(run))["groups"]) == 2
+    assert main([str(run), "--allow", "network"]) == 2
+    assert "dataset/run has a with several values of what may differ (network)" in capsys.readouterr().err
+
+
+def test_a_run_of_an_unknown_scenario_is_left_out_where_all_are_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_history(tmp_path, runs=2)
+    mine = write_run(tmp_path / "mine" / "2026-12-01", [job("a", 0, 1.0, scenario="no_such_one")])
+    assert f"left out: {mine}: there is no scenario 'no_such_one'" in told(capsys, "--multirun", str(tmp_path))[1]
+    assert main([str(mine)]) == 2
+
+
+def test_missing_repeats_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = write_run(tmp_path / "run", [job("a", 0, 9.0), job("a", 1, None), job("a", 2, 9.0)])
+    remark = "1 of 3 repeats without a value: failed: the measured process was killed by SIGKILL"
+    line = f"a: throughput_mibs of fewer repeats in 1 of 1 run, at last in dataset/run: {remark}"
+    assert line in told(capsys, str(run))[0]
+    assert found(capsys, str(run))["groups"][0]["series"][0]["runs"][0]["remark"] == remark
+    assert line in PageStructure(render_history(arrange_history([load_run(run)]), [])).text
+
+
+def test_times_are_in_utc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "run", [job("a", 0, 9.0)], started_at="2026-11-01T01:00:00+02:00")
+    (series,) = found(capsys, str(tmp_path / "run"))["groups"][0]["series"]
+    assert series["runs"][0]["started_at"] == "2026-10-31T23:00:00+00:00"
+    early = write_run(tmp_path / "early", [job("a", 0, 9.0)], started_at="0001-01-01T00:00:00+02:00")
+    assert main([str(early)]) == 2
+    assert "does not tell when it began" in capsys.readouterr().err
