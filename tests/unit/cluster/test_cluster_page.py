@@ -12,6 +12,7 @@ import pytest
 from composition import swept_with
 from met_nodes import meetings
 
+from bucketbench.job.composed import settings_of
 from bucketbench.sweep.sweep import Sweep
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "cluster.md").read_text()
@@ -39,7 +40,8 @@ def test_a_command_composes_and_gets_its_nodes(command: str) -> None:
     started = re.search(r"--nnodes=(\d+)", " ".join(words))
 
     def check(sweep: Sweep, arguments: Sequence[str]) -> None:
-        points = [sweep._settings(point) for point in sweep._points(arguments).distinct]
+        composed = map(sweep.composed, sweep._points(arguments).distinct)
+        points = [settings_of(config, config.hydra) for config in composed]
         assert points
         sweep._check_launcher(points, None if started is None else meetings(int(started[1]))[0])
 
