@@ -91,7 +91,8 @@ class _Server(uvicorn.Server):
         self._application.set_round_trip(await round_trip_s(self.config.ssl))
         if self._parent is not None:
             loop.add_reader(sys.stdin.fileno(), self._standard_input)
-        self.should_exit = not self._ready()
+        if not self._ready():  # nothing else may be assigned: a signal may have come by the time it returns
+            self.should_exit = True
 
     def _standard_input(self) -> None:
         if not os.read(sys.stdin.fileno(), 4096):

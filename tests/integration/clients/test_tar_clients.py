@@ -99,7 +99,7 @@ def test_every_sample_in_the_shards_arrives_whole_and_once(case: Case, shards: S
 
 def positions(check: SampleCheck, samples: list[Any]) -> list[int | str]:
     """The position of each sample that is right, and what is wrong with each other one."""
-    received = [check.received(sample) for sample in samples]
+    received = [check.received(sample, lambda _: True) for sample in samples]
     return [found.position if isinstance(found, Received) else str(found) for found in received]
 
 
