@@ -1,11 +1,12 @@
 """Measure how often ``bucketbench compare`` is wrong, and print a table.
 
-    python utils/measure_comparisons.py multirun/comparisons            # 328 jobs: 20 minutes on two quiet cores
+    python utils/measure_comparisons.py multirun/comparisons            # 672 jobs: an hour on two quiet cores
     python utils/measure_comparisons.py multirun/comparisons --report   # of the runs that are there
 
 Runs of a client, and between them runs of the same client made slower. Each slower run is compared with the run before
 it; each run of the unchanged client with the two before it of its kind. A comparison that calls the unchanged client
-different is wrong, and so is one that does not find the slower one.
+different is wrong, and so is one that does not find the slower one. Each run has a second client, which never changes:
+the comparisons are made with its help (``--relative-to``) and without.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bucketbench.comparing.selection import Side
 from bucketbench.report import load_run
 from bucketbench.statistics import median
 
-UNCHANGED, SLOWER = "one", "slowed_tenth"
+UNCHANGED, SLOWER, REFERENCE = "one", "slowed_tenth", "other"
 
 
 def run_of(directory: Path, client: str, number: int) -> Path:
@@ -30,13 +31,13 @@ def run_of(directory: Path, client: str, number: int) -> Path:
     return directory / f"{number:02d}-{client}"
 
 
-def compared(base: Path, candidate: Path) -> Change:
-    """The change of throughput from one run to another, each of one client, whatever the clients are called."""
-    sides = []
-    for directory in (base, candidate):
-        run = load_run(directory)
-        sides.append(Side(name=directory.name, run=run, client=run.jobs[0].client))
-    (change,) = changes_between(*sides)
+def compared(base: Path, candidate: Path, *, relative_to: str | None) -> Change:
+    """The change of throughput from one run to another, of the client that a run was made for."""
+    sides = [
+        Side(name=directory.name, run=load_run(directory), client=directory.name.partition("-")[2])
+        for directory in (base, candidate)
+    ]
+    (change,) = changes_between(*sides, relative_to=relative_to)
     return change
 
 
@@ -61,24 +62,27 @@ def main() -> int:
     numbers = range(arguments.slower + 2)  # so that as many lie two after another, and one more lies one after another
     if not arguments.report:
         for number in numbers:
-            sweep(run_of(arguments.directory, UNCHANGED, number), UNCHANGED, range(arguments.repeats))
-            if number < arguments.slower:
-                sweep(run_of(arguments.directory, SLOWER, number), SLOWER, range(arguments.repeats))
+            for client in (UNCHANGED, SLOWER)[: 2 if number < arguments.slower else 1]:
+                clients = f"{client},{REFERENCE}"
+                sweep(run_of(arguments.directory, client, number), clients, range(arguments.repeats))
     unchanged = [run_of(arguments.directory, UNCHANGED, number) for number in numbers]
-    same = [
-        compared(unchanged[number - distance], unchanged[number])
-        for number in numbers
-        for distance in (1, 2)
-        if distance <= number
-    ]
-    slower = [
-        compared(unchanged[number], run_of(arguments.directory, SLOWER, number))
-        for number in numbers[: arguments.slower]
-    ]
+    slower = [run_of(arguments.directory, SLOWER, number) for number in numbers[: arguments.slower]]
     print("| the run after against the one before | comparisons | worse | better | median ratio | ratios |")
     print("| :-- | --: | --: | --: | --: | --: |")
-    print(described("unchanged", same))
-    print(described("10 % slower", slower))
+    for relative_to in (None, REFERENCE):
+        same = [
+            compared(unchanged[number - distance], unchanged[number], relative_to=relative_to)
+            for number in numbers
+            for distance in (1, 2)
+            if distance <= number
+        ]
+        changed = [
+            compared(before, after, relative_to=relative_to)
+            for before, after in zip(unchanged, slower, strict=False)  # the last two have no slower one after them
+        ]
+        option = f" (`--relative-to {relative_to}`)" if relative_to else ""
+        print(described(f"unchanged{option}", same))
+        print(described(f"10 % slower{option}", changed))
     return 0
 
 
