@@ -34,17 +34,17 @@ def resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, A
     return node
 
 
-def paths(node: Mapping[str, Any], root: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """The fields of an object and of the objects in it, by dotted name."""
-    for name, inner in node["properties"].items():
-        yield f"{prefix}{name}"
-        inner = resolved(inner, root)
+def described(node: Mapping[str, Any], root: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, bool]]:
+    """The fields of an object and of the objects in it, by dotted name, and whether each has a description."""
+    for name, field in node["properties"].items():
+        inner = resolved(field, root)
+        yield f"{prefix}{name}", "description" in field or "description" in inner
         if "properties" in inner:
-            yield from paths(inner, root, f"{prefix}{name}.")
+            yield from described(inner, root, f"{prefix}{name}.")
         of_each = inner.get("items", inner.get("additionalProperties"))
         of_each = resolved(of_each, root) if isinstance(of_each, Mapping) else {}
         if "properties" in of_each:
-            yield from paths(of_each, root, f"{prefix}{name}.*.")
+            yield from described(of_each, root, f"{prefix}{name}.*.")
 
 
 @pytest.mark.parametrize("name", get_args(Name))
@@ -54,7 +54,12 @@ def test_every_field_has_a_line_and_every_line_a_field(name: Name) -> None:
     assert table is not None
     cells = [line.split(" | ")[0] for line in table[1].splitlines()[1:]]
     named = [field for cell in cells for field in re.findall(r"`([^`]+)`", cell)]
-    assert sorted(named) == sorted(paths(schema(name), schema(name)))
+    assert sorted(named) == sorted(path for path, _ in described(schema(name), schema(name)))
+
+
+@pytest.mark.parametrize("name", get_args(Name))
+def test_every_field_of_a_schema_has_a_description(name: Name) -> None:
+    assert [path for path, is_described in described(schema(name), schema(name)) if not is_described] == []
 
 
 def properties(name: Name, *path: str) -> Mapping[str, Any]:
