@@ -203,6 +203,15 @@ def test_open_uploads_are_looked_for_below_the_prefix_only(store: Store, root: P
             list(store.list_uploads())
 
 
+def test_open_uploads_are_looked_for_only_in_directories_that_can_hold_them(store: Store, root: Path) -> None:
+    with store.open_writer("deep/k") as writer, store.open_writer("deer") as another:
+        writer.write(b"x")
+        another.write(b"x")
+        (root / "other").mkdir()
+        (root / "other" / os.fsdecode(b"\xff")).touch()
+        assert [upload.key for upload in store.list_uploads("dee")] == ["deep/k", "deer"]
+
+
 def test_a_write_is_on_the_device_with_the_names_that_lead_to_it(
     store: Store, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,8 @@ def list_files(
         uri: the root's address, for messages.
         prefix: plain text; only the directories that can hold such keys are read.
         start_after: keys up to this one are left out.
-        temporaries: yield the temporary files of writers, and only those.
+        temporaries: yield the temporary files of writers, and only those: every one in a directory that can hold such
+            keys, since it lies beside its target but its own name begins otherwise.
 
     Raises:
         NotFoundError: the root does not exist.
@@ -64,7 +65,9 @@ class _Walk:
                 first = key_bytes(key)
                 if first > self.start_after or self.start_after.startswith(first):
                     yield from self.below(key)
-            elif key.startswith(self.prefix) and (not self.start_after or key_bytes(key) > self.start_after):
+            elif (self.temporaries or key.startswith(self.prefix)) and (
+                not self.start_after or key_bytes(key) > self.start_after
+            ):
                 try:
                     found = entry.stat()
                 except FileNotFoundError:
@@ -83,7 +86,8 @@ class _Walk:
                         message = f"list {self.uri}: the name of {base + entry.name!r} is not UTF-8; rename it"
                         raise UnsupportedError(message, operation="list", uri=self.uri) from None
                     key = base + entry.name
-                    if not key.startswith(self.prefix) and not self.prefix.startswith(key + "/"):
+                    is_wanted = self.temporaries and is_being_written(entry.name)
+                    if not is_wanted and not key.startswith(self.prefix) and not self.prefix.startswith(key + "/"):
                         continue
                     if entry.is_symlink() and self._leads_nowhere(base, entry.path):
                         continue

@@ -210,9 +210,7 @@ class FileStore(BaseStore):
 
         A long name is cut, since the temporary's own must fit into 255 bytes.
         """
-        # A temporary lies in its target's directory, whatever its own name, so that part of the prefix bounds the walk.
-        within = prefix[: prefix.rfind("/") + 1]
-        for key, found in list_files(self._root, self.uri, within, temporaries=True):
+        for key, found in list_files(self._root, self.uri, prefix, temporaries=True):
             directory, _, name = key.rpartition("/")
             target = f"{directory}/" * bool(directory) + target_of(name)[1:]
             if target.startswith(prefix):
