@@ -34,7 +34,7 @@ def network_model(evidence: Evidence) -> tuple[State, str] | None:
     share = server.lost_s / took_s
     return State.INVALID if share > LOST_SHARE else State.DOUBTFUL, (
         f"{found}waits and transfers that were to take {server.asked_s:.2f} s took {took_s:.2f} s, {share:.0%} of it "
-        f"lost to the host (limit {LOST_SHARE:.0%})"
+        f"lost to the host (invalid above {LOST_SHARE:.0%})"
     )
 
 

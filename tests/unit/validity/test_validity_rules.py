@@ -72,7 +72,7 @@ BREACHES: dict[str, tuple[Evidence, str, State, str]] = {
     ),
     "a warning": (
         evidence(server=replace(SERVER, warnings=1, lost_s=1.0)),
-        "network_model", State.DOUBTFUL, r"were to take 3.00 s took 4.00 s, 25% of it lost to the host .limit 50%",
+        "network_model", State.DOUBTFUL, r"were to take 3.00 s took 4.00 s, 25% of it lost to the host .invalid above 50%",
     ),
     "warnings all the time": (
         evidence(server=replace(SERVER, warnings=1, lost_s=5.0)),
