@@ -99,7 +99,8 @@ class UsageSample:
     process that runs the job, and the testbed. ``others_cpu_s`` is what all other processes of the machine have used
     since the first sample, by command; samples between the edges of what is measured, and those of all ranks of a
     machine but its first, do not have it. Of ``others_are_all`` false some processes cannot be seen from where the job
-    runs. ``storage_read_bytes`` is what the job's processes had the
+    runs. ``quota_periods`` are those of the quota of processor time that the job is under, 0 without one, and
+    ``quota_throttled_periods`` those of them in which it stopped the job. ``storage_read_bytes`` is what the job's processes had the
     kernel read from storage devices: of files whose pages memory holds already it reads nothing. Each is None where the
     system does not tell it, and in records of versions that did not take it.
     """
@@ -122,6 +123,8 @@ class UsageSample:
     harness_cpu_s: float | None = None
     others_cpu_s: Mapping[str, float] | None = None
     others_are_all: bool | None = None
+    quota_periods: int | None = None
+    quota_throttled_periods: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON values."""

@@ -17,6 +17,7 @@ from bucketbench.telemetry.network import read_network
 from bucketbench.telemetry.others import OtherProcesses, cpu_s_of
 from bucketbench.telemetry.processes import ProcessTree
 from bucketbench.telemetry.processors import read_processors
+from bucketbench.telemetry.quota import ProcessorQuota
 
 __all__ = ["UsageSampler"]
 
@@ -95,6 +96,7 @@ class UsageSampler:
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._tree = ProcessTree()
         self._gpus = Gpus()
+        self._quota = ProcessorQuota()
         self.sample()
         self._thread = threading.Thread(target=self._run, name="usage-sampler", daemon=True)
         self._thread.start()
@@ -139,6 +141,7 @@ class UsageSampler:
             tree = self._tree.read()
             network = read_network()
             gpu = self._gpus.read()
+            quota = self._quota.read()
             found = None if others is None else others.read()
             # Earlier readings only: this one's cost is not in what it read. The kernel counts in ticks and thread_time
             # in nanoseconds, so that the difference alone might fall.
@@ -161,6 +164,8 @@ class UsageSampler:
                 harness_cpu_s=harness_s,
                 others_cpu_s=None if found is None else found.cpu_s,
                 others_are_all=None if found is None else found.are_all,
+                quota_periods=None if quota is None else quota.periods,
+                quota_throttled_periods=None if quota is None else quota.throttled,
             )
             self._write(json.dumps(sample.to_json()).encode() + b"\n")
             self.own_cpu_s += time.thread_time() - began_s

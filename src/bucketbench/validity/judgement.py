@@ -12,7 +12,7 @@ from bucketbench.validity.clock import clock_jump
 from bucketbench.validity.contents import unverified
 from bucketbench.validity.evidence import Evidence, NotJudgedError
 from bucketbench.validity.paths import other_path
-from bucketbench.validity.processors import other_load, steal
+from bucketbench.validity.processors import cpu_quota, other_load, steal
 from bucketbench.validity.testbed import network_model, server_saturated
 from bucketbench.validity.warming import warm_up
 
@@ -29,6 +29,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "network_model": network_model,
     "server_saturated": server_saturated,
     "steal": steal,
+    "cpu_quota": cpu_quota,
     "other_load": other_load,
     "warm_up": warm_up,
 }

@@ -1,4 +1,4 @@
-"""The rules of the host's processors: who else had them."""
+"""The rules of the host's processors: who else had them, and how much of them the job was allowed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from typing import Final
 from bucketbench.records import State, UsageSample
 from bucketbench.validity.evidence import Evidence, NotJudgedError
 
-__all__ = ["OTHERS_SHARE", "STEAL_SHARE", "other_load", "steal"]
+__all__ = ["OTHERS_SHARE", "QUOTA_SHARE", "STEAL_SHARE", "cpu_quota", "other_load", "steal"]
 
 STEAL_SHARE: Final = 0.02
 """Share of the processors' time that the hypervisor may give to other guests. *Source*: ours: less than what the
 repeats of a job on a quiet machine differ by; a machine of its own has none."""
+
+QUOTA_SHARE: Final = 0.05
+"""Share of the periods of a quota of processor time in which it may stop the job. *Source*: ours: a stop lasts until
+the period, mostly of 0.1 s, ends, so that one in 20 is what the 95th percentile of a short operation consists of."""
 
 OTHERS_SHARE: Final = 0.10
 """Share of the processors' time that processes beside the job, its testbed and the harness may use. *Source*: ours:
@@ -59,6 +63,17 @@ def steal(evidence: Evidence) -> tuple[State, str] | None:
     )
 
 
+def cpu_quota(evidence: Evidence) -> tuple[State, str] | None:
+    """Doubtful where a quota of processor time, as containers have, stopped the job."""
+    found = _worst(evidence, lambda _, ranks: _stopped(evidence, ranks), limit=QUOTA_SHARE)
+    if found is None:
+        return None
+    return State.DOUBTFUL, (
+        f"a quota of processor time, such as a container's limit, stopped the job in {found.share:.0%} of its periods "
+        f"(limit {QUOTA_SHARE:.0%}): give it more processors, or take fewer workers"
+    )
+
+
 def other_load(evidence: Evidence) -> tuple[State, str] | None:
     """Doubtful where other processes kept the machine busy."""
     if evidence.details.get("reads_through") == "mount":
@@ -96,6 +111,22 @@ def _stolen(evidence: Evidence, ranks: _Ranks) -> _Load:
     first = ranks[0]  # every rank reads the same counters of its machine
     stolen_s = evidence.grown(first, lambda one: one.host_steal_s, evidence.windows, absent=_NOT_READ)
     return _Load(share=stolen_s / _passed_s(evidence, ranks))
+
+
+def _stopped(evidence: Evidence, ranks: _Ranks) -> _Load:
+    periods, stopped = (
+        evidence.grown(ranks[0], counter, evidence.windows, absent="the system does not tell of quotas")
+        for counter in (_quota_periods_of, _throttled_periods_of)
+    )
+    return _Load(share=stopped / periods if periods else 0.0)
+
+
+def _quota_periods_of(sample: UsageSample) -> int | None:
+    return sample.quota_periods
+
+
+def _throttled_periods_of(sample: UsageSample) -> int | None:
+    return sample.quota_throttled_periods
 
 
 def _used_by_others(evidence: Evidence, place: int, ranks: _Ranks) -> _Load:

@@ -37,6 +37,7 @@ def sample(at_s: float, **changes: Any) -> UsageSample:
         "host_steal_s": 0.0, "host_passed_s": 2 * at_s, "storage_read_bytes": round(at_s * 100 * MIB),
         "network_received_bytes": round(at_s * 100 * MIB), "network_sent_bytes": 0, "host_interrupts_s": 0.0,
         "harness_cpu_s": at_s / 2, "others_cpu_s": {}, "others_are_all": True,
+        "quota_periods": 0, "quota_throttled_periods": 0,
     }  # fmt: skip
     return UsageSample(at_s=at_s, **(fields | changes))
 

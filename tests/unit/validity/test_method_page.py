@@ -14,7 +14,7 @@ from bucketbench.statistics.warm_up import FASTER, MOST_PASSES, STABLE_PASSES
 from bucketbench.validity import RULES, judge
 from bucketbench.validity.caches import CACHED_SHARE
 from bucketbench.validity.clock import CLOCK_JUMP_S
-from bucketbench.validity.processors import OTHERS_SHARE, STEAL_SHARE
+from bucketbench.validity.processors import OTHERS_SHARE, QUOTA_SHARE, STEAL_SHARE
 from bucketbench.validity.testbed import LOST_SHARE, SERVER_SHARE
 from buckettestbed.network.health import TOLERANCE
 
@@ -37,6 +37,7 @@ def row(rule: str) -> str:
         ("network_model", f"more than {TOLERANCE:.0%} off".replace("%", " %")),
         ("server_saturated", f"more than {SERVER_SHARE:.0%} of one processor".replace("%", " %")),
         ("steal", f"more than {STEAL_SHARE:.0%} of the processors".replace("%", " %")),
+        ("cpu_quota", f"more than {QUOTA_SHARE:.0%} of its periods".replace("%", " %")),
         ("other_load", f"more than {OTHERS_SHARE:.0%} of the processors".replace("%", " %")),
         ("warm_up", f"the last of {MOST_PASSES} warm-up passes"),
     ],

@@ -43,6 +43,12 @@ BREACHES: dict[str, tuple[Evidence, str, State, str]] = {
         with_samples(evidence(), host_steal_s=lambda one: one.at_s / 5),
         "steal", State.DOUBTFUL, r"gave 10% of the processors' time to other guests .steal, limit 2%",
     ),
+    "a container's limit": (
+        with_samples(
+            evidence(), quota_periods=lambda one: round(10 * one.at_s), quota_throttled_periods=lambda one: round(4 * one.at_s)
+        ),
+        "cpu_quota", State.DOUBTFUL, "stopped the job in 40% of its periods .limit 5%.: give it more processors",
+    ),
     "other processes compute": (
         with_samples(
             evidence(), host_busy_s=lambda one: 2 * one.at_s,
@@ -191,7 +197,7 @@ def test_the_time_of_several_ranks_is_the_jobs_own() -> None:
 
 def test_what_cannot_be_told_is_said_and_no_rule_is_taken_for_kept() -> None:
     bare = with_samples(
-        evidence(server=None), **dict.fromkeys(("wall_clock_s", "host_busy_s", "host_steal_s", "host_passed_s"), none)
+        evidence(server=None), **dict.fromkeys(("wall_clock_s", "host_busy_s", "host_steal_s", "host_passed_s", "quota_periods"), none)
     )
     judged = judge(bare)
     assert judged.state is State.VALID
@@ -201,6 +207,7 @@ def test_what_cannot_be_told_is_said_and_no_rule_is_taken_for_kept() -> None:
         "server_saturated": "the server tells nothing of itself: it is not the testbed",
         "steal": "the host's processor times could not be read",
         "other_load": "the host's processor times could not be read",
+        "cpu_quota": "the system does not tell of quotas",
     }
     assert judge(replace(bare, operations=[])).unchecked["clock_jump"] == "nothing was measured to its end"
 
