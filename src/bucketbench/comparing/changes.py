@@ -18,6 +18,7 @@ from bucketbench.statistics import (
     FigureSummary,
     IncomparableError,
     Interval,
+    Role,
     Status,
     Summary,
     compare,
@@ -26,7 +27,11 @@ from bucketbench.statistics import (
     unpaired_ratio_interval,
 )
 
-__all__ = ["Change", "Effect", "changes_between"]
+__all__ = ["NOISE_THRESHOLD", "Change", "Effect", "changes_between"]
+
+NOISE_THRESHOLD: Final = 0.01
+"""Share by which a figure of one machine differs from run to run though nothing has changed. *Source*: Criterion.rs,
+which takes the same without being told otherwise (``noise_threshold``)."""
 
 _INVALID: Final = "invalid"
 _FAILING: Final = (Status.OK, Status.PARTIAL, Status.FAILED)  # ever more
@@ -59,6 +64,8 @@ class Change:
         reason: why there is no ratio or no interval; None where there is one.
         better: which values of the figure are the better ones.
         doubts: the rules of a valid measurement that either side broke, and its repeats that failed.
+        role: whether the client takes part in the comparison, or shows what the machine can do.
+        relative_to: the client by whose values its own were divided; None for its own values.
     """
 
     client: str
@@ -73,6 +80,8 @@ class Change:
     reason: str | None = None
     better: Better = Better.NEITHER
     doubts: tuple[str, ...] = ()
+    role: Role = Role.CONTESTANT
+    relative_to: str | None = None
 
     def is_regression(self, share: float) -> bool:
         """Whether it is surely worse, and its ratio by that share: of 0.1, 0.9 of a throughput or 1.1 of a time."""
@@ -90,6 +99,7 @@ def changes_between(
     figures: Sequence[str] = (),
     allowed: Sequence[str] = (),
     relative_to: str | None = None,
+    noise_threshold: float = NOISE_THRESHOLD,
 ) -> list[Change]:
     """Compare each client of the second run with the same of the first, figure by figure.
 
@@ -101,6 +111,8 @@ def changes_between(
             ``invalid`` figures that are marked invalid are compared too.
         relative_to: a client of both runs by whose value of the same repeat each value is divided, so that what made
             one whole run faster, such as a quieter machine, does not count.
+        noise_threshold: the share, from 0 to below 1, that a figure may differ by from run to run of itself: an interval
+            must lie beyond it, one way or the other, to be a change. It is not asked of two clients of one run.
 
     Raises:
         IncomparableError: the runs do not measure the same thing, or not in the same unit, or on machines of two
@@ -136,6 +148,7 @@ def changes_between(
             is_paired=is_one_run,
             references=_references(sides, pair, relative_to),
             allows_invalid=_INVALID in allowed,
+            noise_threshold=noise_threshold,
         )
         for pair in pairs
         if pair[0].client != relative_to
@@ -168,6 +181,7 @@ def _change(
     is_paired: bool,
     references: Sequence[Summary] | None,
     allows_invalid: bool,
+    noise_threshold: float,
 ) -> Change:
     client = first.client if first.client == second.client else f"{first.client} → {second.client}"
     if references is not None:
@@ -181,6 +195,8 @@ def _change(
         figure=figure,
         unit=first.figures[figure].unit,
         better=better,
+        role=first.role,
+        relative_to=None if references is None else references[0].client,
     )
     if _FAILING.index(second.status) > _FAILING.index(first.status):
         now = "it fails now" if second.status is Status.FAILED else "it fails in some repeats now"
@@ -202,13 +218,14 @@ def _change(
     try:
         if is_paired:
             found = compare(replace(second, parameters=first.parameters), first, figure=figure)
-            return _judged(here, found.ratio, found.interval, found.obstacle)
+            return _judged(here, found.ratio, found.interval, found.obstacle, noise_threshold=0.0)
         values = [_values(summary, figure) for summary in (first, second)]
     except IncomparableError as error:
         return replace(here, reason=str(error))
     obstacle = unpaired_obstacle(values[1], values[0])
     interval = None if obstacle else unpaired_ratio_interval(values[1], values[0])
-    return _judged(here, unpaired_ratio(values[1], values[0]), interval, obstacle)
+    ratio = unpaired_ratio(values[1], values[0])
+    return _judged(here, ratio, interval, obstacle, noise_threshold=noise_threshold)
 
 
 def _doubts(whose: str, summary: Summary, when: str) -> list[str]:
@@ -253,9 +270,14 @@ def _values(summary: Summary, figure: str) -> list[float]:
     return values
 
 
-def _judged(here: Change, ratio: float, interval: Interval | None, obstacle: str | None) -> Change:
+def _judged(
+    here: Change, ratio: float, interval: Interval | None, obstacle: str | None, *, noise_threshold: float
+) -> Change:
     if interval is None or 1.0 in interval:
         effect = Effect.UNDECIDED
+    elif interval.high >= 1 / (1 + noise_threshold) and interval.low <= 1 + noise_threshold:
+        effect = Effect.UNDECIDED
+        obstacle = f"the interval is not beyond the {noise_threshold * 100:g}% that runs may differ by (--noise-threshold)"
     elif here.better is Better.NEITHER:
         effect = Effect.DIFFERENT
     else:

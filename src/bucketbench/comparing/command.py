@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from bucketbench.comparing.changes import changes_between
+from bucketbench.comparing.changes import NOISE_THRESHOLD, changes_between
 from bucketbench.comparing.places import add_places
 from bucketbench.comparing.selection import select
 from bucketbench.comparing.wording import as_json, as_markdown, as_text, headline
@@ -47,6 +47,7 @@ def main(argv: Sequence[str]) -> int:
             figures=names_in(arguments.figure),
             allowed=allowed,
             relative_to=arguments.relative_to,
+            noise_threshold=arguments.noise_threshold,
         )
     except (BucketbenchError, OSError) as error:  # of a status of its own: 1 is a regression
         sys.stderr.write(f"bucketbench compare: {error}\n")
@@ -95,6 +96,14 @@ def _parser() -> argparse.ArgumentParser:
         "up, host for machines of two classes, and invalid for figures that broke a rule of a valid measurement",
     )
     add_relative_to(parser)
+    parser.add_argument(
+        "--noise-threshold",
+        type=_share,
+        default=NOISE_THRESHOLD,
+        metavar="PERCENT",
+        help="by how much runs of the same thing may differ: an interval must lie beyond it to be a change (default: "
+        f"{NOISE_THRESHOLD * 100:g}%%)",
+    )
     parser.add_argument(
         "--fail-on-regression",
         type=_share,

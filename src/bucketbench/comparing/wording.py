@@ -22,6 +22,7 @@ from bucketbench.report.wording import parameter_text
 __all__ = ["as_json", "as_markdown", "as_text", "headline"]
 
 _HEADINGS: Final = ("client", "figure", "before", "after", "ratio", "interval", "effect")
+_DECIDED: Final = (Effect.BETTER, Effect.WORSE, Effect.DIFFERENT)
 _GAP: Final = 2  # between two columns
 _LEAST_NAME: Final = 16  # characters of a client, and of a figure
 _WORDS: Final = ("client", "figure", "effect")
@@ -36,6 +37,7 @@ def headline(base: Side, candidate: Side, changes: Sequence[Change], *, allowed:
         f"{candidate.title} against {base.title}: {told or 'nothing to compare'}.",
         *(f"{side.name}: {note}" for side in (base, candidate) for note in side.run.notes),
         *_alone(base, candidate, allowed),
+        *_machine(changes),
         *_versions(base, candidate),
     ]
 
@@ -44,6 +46,18 @@ def _alone(base: Side, candidate: Side, allowed: Sequence[str]) -> list[str]:
     """Of what nothing is said, since the other run lacks it."""
     both = zip((base, candidate), in_one_run_alone(base, candidate, allowed), strict=True)
     return [f"in {side.name} alone, and not compared: {', '.join(rows)}" for side, rows in both if rows]
+
+
+def _machine(changes: Sequence[Change]) -> list[str]:
+    """Which clients differ that show what the machine can do."""
+    return [
+        f"{one.client}, which shows what the machine and its network can do, has {one.ratio:.3f} times the {one.figure} "
+        f"that it had ({one.interval.low:.3f} to {one.interval.high:.3f}): --relative-to {one.client} leaves out what made "
+        "the whole run so"
+        for one in changes
+        if one.effect in _DECIDED and one.ratio is not None and one.interval is not None
+        if not one.role.competes and one.relative_to is None
+    ]
 
 
 def as_text(changes: Sequence[Change], *, width: int) -> str:
