@@ -100,9 +100,9 @@ class UsageSample:
     since the first sample, by command; samples between the edges of what is measured, and those of all ranks of a
     machine but its first, do not have it. Of ``others_are_all`` false some processes cannot be seen from where the job
     runs. ``quota_periods`` are those of the quota of processor time that the job is under, 0 without one, and
-    ``quota_throttled_periods`` those of them in which it stopped the job. ``storage_read_bytes`` is what the job's processes had the
-    kernel read from storage devices: of files whose pages memory holds already it reads nothing. Each is None where the
-    system does not tell it, and in records of versions that did not take it.
+    ``quota_throttled_periods`` those of them in which it stopped the job. ``storage_read_bytes`` is what the job's
+    processes had the kernel read from storage devices: of files whose pages memory holds already it reads nothing. Each
+    is None where the system does not tell it, and in records of versions that did not take it.
     """
 
     at_s: float

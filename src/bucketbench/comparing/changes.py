@@ -111,8 +111,9 @@ def changes_between(
             ``invalid`` figures that are marked invalid are compared too.
         relative_to: a client of both runs by whose value of the same repeat each value is divided, so that what made
             one whole run faster, such as a quieter machine, does not count.
-        noise_threshold: the share, from 0 to below 1, that a figure may differ by from run to run of itself: an interval
-            must lie beyond it, one way or the other, to be a change. It is not asked of two clients of one run.
+        noise_threshold: the share, from 0 to below 1, by which a figure may differ from run to run of itself: an
+            interval must lie beyond it, one way or the other, to be a change. Two clients of one run have no such
+            threshold.
 
     Raises:
         IncomparableError: the runs do not measure the same thing, or not in the same unit, or on machines of two
@@ -277,7 +278,9 @@ def _judged(
         effect = Effect.UNDECIDED
     elif interval.high >= 1 / (1 + noise_threshold) and interval.low <= 1 + noise_threshold:
         effect = Effect.UNDECIDED
-        obstacle = f"the interval is not beyond the {noise_threshold * 100:g}% that runs may differ by (--noise-threshold)"
+        obstacle = (
+            f"the interval is not beyond the {noise_threshold * 100:g}% that runs may differ by (--noise-threshold)"
+        )
     elif here.better is Better.NEITHER:
         effect = Effect.DIFFERENT
     else:

@@ -51,9 +51,9 @@ def _alone(base: Side, candidate: Side, allowed: Sequence[str]) -> list[str]:
 def _machine(changes: Sequence[Change]) -> list[str]:
     """Which clients differ that show what the machine can do."""
     return [
-        f"{one.client}, which shows what the machine and its network can do, has {one.ratio:.3f} times the {one.figure} "
-        f"that it had ({one.interval.low:.3f} to {one.interval.high:.3f}): --relative-to {one.client} leaves out what made "
-        "the whole run so"
+        f"{one.client}, which shows what the machine and its network can do, has {one.ratio:.3f} times the "
+        f"{one.figure} that it had ({one.interval.low:.3f} to {one.interval.high:.3f}): --relative-to {one.client} "
+        "leaves out what made the whole run so"
         for one in changes
         if one.effect in _DECIDED and one.ratio is not None and one.interval is not None
         if not one.role.competes and one.relative_to is None

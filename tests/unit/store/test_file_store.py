@@ -209,7 +209,7 @@ def test_open_uploads_are_looked_for_only_in_directories_that_can_hold_them(stor
         another.write(b"x")
         (root / "other").mkdir()
         (root / "other" / os.fsdecode(b"\xff")).touch()
-        assert [upload.key for upload in store.list_uploads("dee")] == ["deep/k", "deer"]
+        assert [upload.key for upload in store.list_uploads("dee")] == ["deer", "deep/k"]
 
 
 def test_a_write_is_on_the_device_with_the_names_that_lead_to_it(
