@@ -5,6 +5,7 @@ Everything runs on one event loop; a precondition and the change that depends on
 so a conditional write is atomic.
 """
 
+import errno
 import re
 import time
 import uuid
@@ -26,6 +27,8 @@ from buckettestbed.model.objects import Attributes, Bucket, Check, Part, StoredO
 
 __all__ = ["Buckets", "Storage"]
 
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
 _BUCKET_NAME = re.compile(
     r"(?=.{3,63}\Z)(?!\d+\.\d+\.\d+\.\d+\Z)[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9_-]*[a-z0-9])?)*\Z"
 )
@@ -36,6 +39,10 @@ underscore is Cloud Storage's alone."""
 
 class Storage(Protocol):
     """Where bytes are kept: in memory, or in a directory. Knows nothing of listing, uploads or protocols."""
+
+    @property
+    def place(self) -> str:
+        """Where that is, for messages."""
 
     def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
         """Yields the buckets that exist from before: name, creation time, location and objects."""
@@ -125,6 +132,12 @@ class Buckets:
         bucket.sessions.clear()
         self.storage.delete_bucket(name)
         del self._buckets[name]
+
+    def no_room(self, error: Exception) -> str | None:
+        """Returns what to tell a client whose request failed since there is no room left; None for other failures."""
+        if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+            return None
+        return f"The testbed keeps objects in {self.storage.place}, and has no room left there: {error.strerror}."
 
     def receive(self, *algorithms: str) -> Incoming:
         """Starts to take a body in, of which these digests are wanted beside those that all objects have."""

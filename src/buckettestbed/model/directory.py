@@ -80,7 +80,7 @@ class DirectoryStorage:
         owner = self._directory / _OWNER
         names = sorted(path.name for path in self._directory.iterdir())
         if not names:
-            owner.write_text(json.dumps(_OWNED))
+            _write_or_none(owner, json.dumps(_OWNED))
             return
         advice = "nothing in it was touched; give an empty directory, or one that does not exist"
         try:
@@ -100,6 +100,11 @@ class DirectoryStorage:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    @property
+    def place(self) -> str:
+        """The directory."""
+        return str(self._directory)
 
     def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
         """Yields the buckets that the directory holds."""
@@ -123,7 +128,7 @@ class DirectoryStorage:
         except FileExistsError:
             if folder.is_symlink() or any(folder.iterdir()):
                 raise
-        (folder / _BUCKET).write_text(location)
+        _write_or_none(folder / _BUCKET, location)
 
     def delete_bucket(self, name: str) -> None:
         """Removes what the bucket's folder has of the testbed's, and the folder if nothing else is in it."""
@@ -182,6 +187,15 @@ class DirectoryStorage:
     def _path(self, bucket: str, key: str) -> Path:
         digest = hashlib.sha256(key.encode()).hexdigest()
         return self._directory / bucket / digest[:2] / f"{digest}.object"
+
+
+def _write_or_none(path: Path, text: str) -> None:
+    """Writes a file, and leaves none where that fails: an empty mark would be that of another format."""
+    try:
+        path.write_text(text)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _real_folders(folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """Bytes of objects and parts in files: how they arrive, and how they are read."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Collection
@@ -106,5 +107,6 @@ class FileIncoming:
 
     def discard(self) -> None:
         """Removes the file."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # It writes what it still holds, which may be what found no room.
+            self._file.close()
         self._path.unlink(missing_ok=True)

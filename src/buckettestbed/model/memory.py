@@ -74,6 +74,8 @@ class MemoryIncoming:
 class MemoryStorage:
     """Keeps everything in this process, and nothing after it."""
 
+    place = "memory"
+
     def load(self) -> Iterable[tuple[str, float, str, Iterable[StoredObject]]]:
         """Yields nothing: memory is empty at the start."""
         return ()

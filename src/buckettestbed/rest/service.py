@@ -86,7 +86,10 @@ class RestService(ABC):
             return self._error_response(self._translated(error, operation), request)
         except DisconnectedError:
             raise
-        except Exception:
+        except Exception as error:
+            told = self._buckets.no_room(error)
+            if told is not None:
+                return self._error_response(self.error_type.of_status(507, "InsufficientStorage", told), request)
             _logger.exception("%s %s failed", request.method, operation.name)
             return self._error_response(self.error_type("InternalError"), request)
 

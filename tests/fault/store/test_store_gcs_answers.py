@@ -353,6 +353,7 @@ ERRORS = [
     (Say(status=308, headers=(("location", "https://elsewhere/x"),)), StoreError, "https://elsewhere/x", 1),
     (Say(status=307, headers=(("location", "https://elsewhere/x"),)), StoreError, "endpoint", 1),
     (json_error(501, "notImplemented"), UnsupportedError, "does not support", 1),
+    (json_error(507, "insufficientStorage"), StoreError, "no room left", 1),
     (json_error(400, "invalid", "a\x00b" * 200), StoreError, "its own message", 1),
     (Say(status=400, body=b'{"error": "a text"}'), StoreError, "refused", 1),
     (Say(status=400, body=b'{"error": {"errors": []}}'), StoreError, "refused", 1),

@@ -7,11 +7,14 @@ import json
 import multiprocessing
 import multiprocessing.queues
 import os
+import resource
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from asgi_driver import Driver
+from asgi_driver import GCS_PORT, Driver
 
 from buckettestbed.model.buckets import Buckets
 from buckettestbed.model.directory import DirectoryStorage
@@ -161,3 +164,35 @@ def test_an_object_is_written_into_no_folder_that_is_a_link(tmp_path: Path) -> N
     assert driver.ask("PUT", "/data/key", body=b"1").code == "InternalError"
     assert list((tmp_path / "theirs").iterdir()) == []
     assert list((tmp_path / "ours" / ".incoming").iterdir()) == []
+
+
+@contextmanager
+def room_for(size_bytes: int) -> Iterator[None]:
+    """No file of this process may be longer, as if a disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size_bytes", [100, 100_000])  # what is kept back until the file is closed, and what is not
+def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, size_bytes: int) -> None:
+    driver = Driver(DirectoryStorage(tmp_path))
+    with room_for(10):
+        in_s3 = driver.ask("PUT", "/data/key", body=b"x" * size_bytes)
+        in_gcs = driver.ask(
+            "POST", "/upload/storage/v1/b/data/o", "uploadType=media&name=key", body=b"x" * size_bytes, port=GCS_PORT
+        )
+    assert (in_s3.status, in_s3.code, in_gcs.status) == (507, "InsufficientStorage", 507)
+    for answer in (in_s3, in_gcs):
+        assert f"keeps objects in {tmp_path}, and has no room left there".encode() in answer.body
+    assert list((tmp_path / ".incoming").iterdir()) == []
+    assert driver.buckets.bucket("data").objects == {}
+
+
+def test_a_directory_on_a_full_disk_is_not_taken_for_another_ones_later(tmp_path: Path) -> None:
+    with room_for(0), pytest.raises(DirectoryError, match="cannot use"):
+        DirectoryStorage(tmp_path)
+    DirectoryStorage(tmp_path).close()

@@ -94,7 +94,8 @@ class JsonService:
         except DisconnectedError:
             raise
         except Exception as error:
-            refused = translated(error)
+            told = self._buckets.no_room(error)
+            refused = translated(error) if told is None else JsonError(507, told, reason="insufficientStorage")
             if refused is None:
                 _logger.exception("%s %s failed", request.method, operation.name)
                 refused = JsonError(500)

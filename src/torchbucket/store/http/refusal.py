@@ -89,6 +89,8 @@ class Refusal:
             )
         if code in denied:
             return self.error(PermissionDeniedError, denied[code])
+        if status == 507:
+            return self.error(StoreError, "the server has no room left for it; make some, or write elsewhere")
         if code in transient or status in (408, 409) or (status >= 500 and status != 501):
             return self.again(TransportError, "the server could not answer; try again later")
         if code == "NoSuchBucket":
