@@ -15,7 +15,6 @@ EXTRAS: Final[Mapping[str, str]] = {
     "arro3.core": "peers",
     "boto3": "peers",
     "cryptography": "testbed",
-    "filelock": "bench",
     "gcsfs": "peers",
     "google.cloud.bigquery": "bigquery",
     "google.cloud.storage": "peers",

@@ -10,7 +10,10 @@ from torchbucket.config import StoreConfig
 
 __all__ = ["add_store_options", "as_options", "store_config"]
 
-_SETTING: Final = re.compile(r"StoreConfig\((?:anonymous=True|(endpoint|region|profile)=['\"]?([^)'\"]*)['\"]?)\)")
+_SETTING: Final = re.compile(
+    r"StoreConfig\((?:anonymous=True|(endpoint|region|profile)=['\"]?([^)'\"]*)['\"]?)\)"
+    r"|StoreConfig\.(endpoint|region|profile|anonymous)\b"
+)
 
 
 def add_store_options(parser: argparse.ArgumentParser) -> None:
@@ -37,5 +40,11 @@ def store_config(arguments: argparse.Namespace) -> StoreConfig:
 
 
 def as_options(text: str) -> str:
-    """An error's text with the option of the command line for each setting that it advises and that has one."""
-    return _SETTING.sub(lambda found: f"--{found[1]} {found[2]}" if found[1] else "--anonymous", text)
+    """An error's text with the option of the command line for each setting that it names and that has one."""
+
+    def option(found: re.Match[str]) -> str:
+        if found[3]:
+            return f"--{found[3]}"
+        return f"--{found[1]} {found[2]}" if found[1] else "--anonymous"
+
+    return _SETTING.sub(option, text)

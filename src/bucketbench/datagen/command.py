@@ -12,6 +12,7 @@ from bucketbench.datagen.errors import DatagenError
 from bucketbench.datagen.progress import progress_on
 from bucketbench.datagen.spec import SHARD_EXTENSIONS, DatasetSpec, ImageFormat
 from bucketbench.units import format_bytes, parse_count, parse_resolution, parse_size
+from torchbucket.cli_options import as_options
 
 __all__ = ["main"]
 
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 progress=progress,
             )
     except DatagenError as error:
-        sys.stderr.write(f"datagen: {error}\n")
+        sys.stderr.write(f"datagen: {as_options(str(error))}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("datagen: interrupted; what was finished is kept, the same command goes on from there\n")

@@ -13,25 +13,23 @@ import tempfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.metadata import version
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock
-
 from bucketbench.datagen.content import check_content
 from bucketbench.datagen.errors import DatagenError
-from bucketbench.datagen.location import DatasetLocation
+from bucketbench.datagen.location import DatasetLocation, store_config
 from bucketbench.datagen.manifest import Manifest, ManifestEntry
 from bucketbench.datagen.plan import PlannedObject, planned_objects
 from bucketbench.datagen.production import Run, produce, start_process
 from bucketbench.datagen.progress import Progress, ProgressReport
 from bucketbench.datagen.spec import DatasetSpec
-from torchbucket.config import StoreConfig
-from torchbucket.errors import ConfigError, NotFoundError, PermissionDeniedError, UnsupportedError
+from bucketbench.locking import alone
+from torchbucket.errors import NotFoundError, PermissionDeniedError, UnsupportedError
 from torchbucket.store import Store
 
 __all__ = ["ensure_dataset", "read_manifest"]
@@ -71,13 +69,15 @@ def ensure_dataset(
         ca_bundle: PEM file of the certificates to trust.
         progress: called from this thread after each run, and once when nothing was missing.
         processes: how many processes make images; None means one a core, at most 16.
-        lock_directory: where the lock files lie; None means the user's own directory of temporary files.
+        lock_directory: where the file of its lock is while it lasts; None means the directory of temporary files.
 
     Raises:
         DatagenError: the bucket is missing or refuses, the address holds another data set or other objects, the spec
             cannot be met, or a process died. Nothing that was there before is overwritten or removed.
     """
-    config = _config(region, endpoint, path_style, anonymous, ca_bundle)
+    config = store_config(
+        region=region, endpoint=endpoint, path_style=path_style, anonymous=anonymous, ca_bundle=ca_bundle
+    )
     location = DatasetLocation.parse(uri, config)
     check_content(spec)
     with _locked(location, lock_directory), location.opened() as store:
@@ -98,7 +98,9 @@ def read_manifest(
     Raises:
         DatagenError: there is none, or it cannot be read.
     """
-    config = _config(region, endpoint, path_style, anonymous, ca_bundle)
+    config = store_config(
+        region=region, endpoint=endpoint, path_style=path_style, anonymous=anonymous, ca_bundle=ca_bundle
+    )
     location = DatasetLocation.parse(uri, config)
     with location.opened() as store:
         manifest = _stored_manifest(store, location)
@@ -291,28 +293,16 @@ def _stored_manifest(store: Store, location: DatasetLocation) -> Manifest | None
     return Manifest.from_bytes(content, source=source)
 
 
-def _config(
-    region: str | None, endpoint: str | None, path_style: bool | None, anonymous: bool, ca_bundle: str | None
-) -> StoreConfig:
-    try:
-        return StoreConfig(
-            region=region, endpoint=endpoint, path_style=path_style, anonymous=anonymous, ca_bundle=ca_bundle
-        )
-    except ConfigError as error:
-        raise DatagenError(str(error)) from None
-
-
 @contextmanager
 def _locked(location: DatasetLocation, directory: Path | None) -> Iterator[None]:
     """Hold the host-wide lock of an address, endpoint left out: two local servers may serve one directory."""
-    folder = directory or Path(tempfile.gettempdir()) / f"bucketbench-{os.getuid()}"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = FileLock(folder / f"datagen-{hashlib.sha256(location.uri.encode()).hexdigest()[:32]}.lock")
-        lock.acquire()
-    except OSError as error:
-        raise DatagenError(f"cannot lock the data set {location.uri} in {folder}: {error}") from error
-    try:
+    # All users of the machine may have one folder of temporary files.
+    folder, owner = (Path(tempfile.gettempdir()), f"bucketbench-{os.getuid()}-") if directory is None else (directory, "")
+    name = f"{owner}datagen-{hashlib.sha256(location.uri.encode()).hexdigest()[:32]}.lock"
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(alone(folder / name, waits=True))
+        except OSError as error:
+            raise DatagenError(f"cannot lock the data set {location.uri} in {folder}: {error}") from error
         yield
-    finally:
-        lock.release()

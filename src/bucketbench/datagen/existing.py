@@ -11,9 +11,8 @@ from typing import Any, Final
 import xxhash
 
 from bucketbench.datagen.errors import DatagenError
-from bucketbench.datagen.location import DatasetLocation
+from bucketbench.datagen.location import DatasetLocation, store_config
 from bucketbench.units import format_bytes
-from torchbucket.config import StoreConfig
 from torchbucket.store import ObjectInfo, Store
 
 __all__ = ["ExistingSample", "existing_samples"]
@@ -65,7 +64,7 @@ def existing_samples(
     Raises:
         DatagenError: nothing is there, it cannot be listed or read, or it changed while it was read.
     """
-    location = DatasetLocation.parse(uri, StoreConfig(**options))
+    location = DatasetLocation.parse(uri, store_config(**options))
     with location.opened() as store:
         found = [info for info in store.list(location.prefix) if info.size_bytes or not info.key.endswith("/")]
         if not found:

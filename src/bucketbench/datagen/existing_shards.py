@@ -10,10 +10,9 @@ from typing import Any, Final, cast
 import xxhash
 
 from bucketbench.datagen.errors import DatagenError
-from bucketbench.datagen.location import DatasetLocation
+from bucketbench.datagen.location import DatasetLocation, store_config
 from bucketbench.datagen.manifest import ManifestEntry, ManifestMember
 from bucketbench.units import format_bytes
-from torchbucket.config import StoreConfig
 from torchbucket.store import ObjectInfo, Store
 
 __all__ = ["existing_shards"]
@@ -35,7 +34,7 @@ def existing_shards(uri: str, *, say: Callable[[str], object], **options: Any) -
     Raises:
         DatagenError: no shard is there, it cannot be listed or read, it is no tar archive, or it changed meanwhile.
     """
-    location = DatasetLocation.parse(uri, StoreConfig(**options))
+    location = DatasetLocation.parse(uri, store_config(**options))
     with location.opened() as store:
         shards = sorted(
             (info for info in store.list(location.prefix) if info.key.endswith(".tar")), key=lambda info: info.key

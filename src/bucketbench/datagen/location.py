@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from bucketbench.datagen.errors import DatagenError
 from torchbucket.config import StoreConfig
@@ -13,7 +13,19 @@ from torchbucket.errors import ConfigError, NotFoundError, StoreError
 from torchbucket.store import Store, open_store
 from torchbucket.uri import ObjectURI
 
-__all__ = ["DatasetLocation"]
+__all__ = ["DatasetLocation", "store_config"]
+
+
+def store_config(**settings: Any) -> StoreConfig:
+    """How to reach a store, by fields of ``StoreConfig``.
+
+    Raises:
+        DatagenError: one has a value that cannot be used.
+    """
+    try:
+        return StoreConfig(**settings)
+    except ConfigError as error:
+        raise DatagenError(str(error)) from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from bucketbench.datagen.errors import DatagenError
+from bucketbench.datagen.location import store_config
 from bucketbench.datagen.progress import ProgressReport, progress_on
 from torchbucket.config import StoreConfig
 from torchbucket.errors import ConfigError, StoreError
@@ -43,7 +44,9 @@ def ensure_objects(
     Raises:
         DatagenError: the bucket could not be reached, or an object not be written.
     """
-    config = _config(region, endpoint, path_style, anonymous, ca_bundle)
+    config = store_config(
+        region=region, endpoint=endpoint, path_style=path_style, anonymous=anonymous, ca_bundle=ca_bundle
+    )
     with _opened(uri, config) as (store, prefix), progress_on(title=f"names under {uri}") as show:
         there = {info.key: info.size_bytes for info in store.list(prefix)}
         wanted = list(objects)
@@ -88,7 +91,10 @@ def is_empty(
     Raises:
         DatagenError: the bucket could not be reached.
     """
-    with _opened(uri, _config(region, endpoint, path_style, anonymous, ca_bundle)) as (store, prefix):
+    config = store_config(
+        region=region, endpoint=endpoint, path_style=path_style, anonymous=anonymous, ca_bundle=ca_bundle
+    )
+    with _opened(uri, config) as (store, prefix):
         return next(iter(store.list(prefix)), None) is None
 
 
@@ -119,14 +125,3 @@ def _opened(uri: str, config: StoreConfig) -> Iterator[tuple[Store, str]]:
             store.close()
     except (StoreError, ConfigError) as error:
         raise DatagenError(f"the objects under {uri} could not be listed or written: {error}") from error
-
-
-def _config(
-    region: str | None, endpoint: str | None, path_style: bool | None, anonymous: bool, ca_bundle: str | None
-) -> StoreConfig:
-    try:
-        return StoreConfig(
-            region=region, endpoint=endpoint, path_style=path_style, anonymous=anonymous, ca_bundle=ca_bundle
-        )
-    except ConfigError as error:
-        raise DatagenError(str(error)) from None

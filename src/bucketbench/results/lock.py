@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 from bucketbench.errors import UsageError
+from bucketbench.locking import alone
 
 __all__ = ["LOCK_FILE", "held"]
 
@@ -18,46 +17,18 @@ LOCK_FILE: Final = ".running"
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """A block that no other program is in for the same run.
-
-    The lock is advisory, ``flock`` on a file that is removed at the end. It ends with the process, however that ends,
-    so that what a killed one leaves is no lock. Over NFS, Linux has the server keep it, so that it holds between
-    machines.
+    """A block that no other program is in for the same run, also one on another machine.
 
     Args:
         directory: the run's.
 
     Raises:
         UsageError: another program is in such a block.
-        OSError: the file cannot be made.
+        OSError: the file of the lock cannot be made.
     """
-    path = directory / LOCK_FILE
-    descriptor = _locked(path)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)  # before it is free: who opens it now makes another
-        os.close(descriptor)
-
-
-def _locked(path: Path) -> int:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still(path, descriptor):
-                return descriptor
+            stack.enter_context(alone(directory / LOCK_FILE, waits=False))
         except BlockingIOError:
-            os.close(descriptor)
-            raise UsageError(f"the run in {path.parent} still goes on: wait for its end, or end it by Ctrl-C") from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # of a file that its holder has removed meanwhile
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+            raise UsageError(f"the run in {directory} still goes on: wait for its end, or end it by Ctrl-C") from None
+        yield

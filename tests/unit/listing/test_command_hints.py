@@ -12,6 +12,7 @@ from torchbucket.cli_options import as_options
     [
         ("use StoreConfig(anonymous=True)", "use --anonymous"),
         ("it is 'a', not 'b'; set StoreConfig(region='eu-west-1')", "it is 'a', not 'b'; set --region eu-west-1"),
+        ("StoreConfig.endpoint must be http://HOST", "--endpoint must be http://HOST"),
         ("StoreConfig(verify_checksums=False) reads it", "StoreConfig(verify_checksums=False) reads it"),
     ],
 )
