@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 
@@ -37,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.pop("COLUMNS", None)  # how wide this terminal is says nothing of what is tested
     Table.writes = config.getoption("--write-tables")
     settings.load_profile("nightly" if config.getoption("--nightly") else "commit")
 

@@ -81,10 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A testbed ends where nobody learns where it serves.
         with contextlib.nullcontext() if arguments[:1] == ["testbed"] else output_that_may_end():
             status = _told(arguments)
-    except OSError as error:  # standard output is on a full disk, which a failed command may have told already
-        if status == 0:
-            sys.stderr.write(f"bucketbench: standard output: {error.strerror or error}\n")
-            status = EXIT_ERROR
+    except OSError as error:
+        sys.stderr.write(f"bucketbench: standard output: {error.strerror or error}\n")
+        status = status or EXIT_ERROR
     return status
 
 

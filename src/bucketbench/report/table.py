@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import sys
@@ -27,7 +28,7 @@ from bucketbench.statistics import Status
 __all__ = ["output_width", "print_report", "render_table"]
 
 _PLAIN_WIDTH = 120
-"""Columns of the report where it does not go to a terminal, in characters."""
+"""Columns of the report where it does not go to a terminal and nobody says how wide it is to be, in characters."""
 
 _GAP = 2  # between two columns
 _LEAST_NAME = 20  # a client's name is folded to so many characters before a table is split
@@ -37,8 +38,11 @@ _STATE_STYLES: dict[State | None, str] = {State.DOUBTFUL: "yellow", State.INVALI
 
 
 def output_width() -> int:
-    """How many characters a line of standard output has room for."""
-    return shutil.get_terminal_size((_PLAIN_WIDTH, 0)).columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    """How many characters a line of standard output has room for: as `COLUMNS` says, else as the terminal is wide."""
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size((_PLAIN_WIDTH, 0)).columns
+    asked = os.environ.get("COLUMNS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else _PLAIN_WIDTH
 
 
 def render_table(run: Run, *, width: int = _PLAIN_WIDTH) -> str:
@@ -57,7 +61,7 @@ def render_table(run: Run, *, width: int = _PLAIN_WIDTH) -> str:
 
 
 def print_report(run: Run) -> None:
-    """Print the report to standard output: as wide as the terminal and in colour there, as plain text elsewhere.
+    """Print the report to standard output, in colour where that is a terminal, as wide as `output_width` says.
 
     Raises:
         IncomparableError: where jobs of the run cannot be put together.
@@ -66,7 +70,7 @@ def print_report(run: Run) -> None:
     if console.is_terminal:
         console.print(_report(run, console.width))
     else:
-        console.file.write(render_table(run))
+        console.file.write(render_table(run, width=output_width()))
 
 
 def _report(run: Run, width: int) -> RenderableType:

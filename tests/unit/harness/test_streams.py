@@ -32,8 +32,10 @@ def test_a_pipe_that_nobody_reads_and_an_output_that_is_closed(tmp_path: Path) -
         os.close(writer)
 
 
-def test_a_full_disk_behind_standard_output_is_told_once() -> None:
-    command = [sys.executable, "-c", "import sys; from bucketbench.cli import main; sys.exit(main(['--version']))"]
+def test_a_full_disk_behind_standard_output_is_told_once(tmp_path: Path) -> None:
+    # It prints by logging, which by itself tells of each line that fails with a traceback.
+    program = "import sys; from bucketbench.cli import main; sys.exit(main(['run', 'dataset', '--info', 'defaults']))"
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (1, "bucketbench: standard output: No space left on device\n")

@@ -37,7 +37,9 @@ def words(line: str) -> list[str]:
     return re.split(r"\s{2,}", line.strip())
 
 
-def test_the_table_has_a_row_a_client_and_says_who_won(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_row_a_client_and_says_who_won(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = write_run(tmp_path / "dataset" / "2026-11-02_10-00-00", small_run())
     text = report(capsys, run)
     rows = [words(line) for line in text.splitlines()]
@@ -51,7 +53,9 @@ def test_the_table_has_a_row_a_client_and_says_who_won(tmp_path: Path, capsys: p
     assert "18 jobs of 3 clients, 0 failed" in flowing
     assert "commit 0123456789ab-dirty; 2 cores of Abacus, 8.0 GiB memory" in flowing
     assert "target=local network=regional dataloader.num_workers=2" in flowing
-    assert max(len(line) for line in text.splitlines()) <= 120
+    assert 80 < max(len(line) for line in text.splitlines()) <= 120
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(len(line) for line in report(capsys, run).splitlines()) <= 60
 
 
 def test_the_order_is_contestants_by_throughput_then_failed_then_references(tmp_path: Path) -> None:
