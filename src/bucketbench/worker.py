@@ -9,6 +9,7 @@ is) and, at the end, ``outcome.json``:
 - ``server``: what the testbed counted meanwhile (`bucketbench.statistics.ServerCounts`), or null;
 - ``details``: how it was measured, by the scenario, and how memory was counted;
 - ``versions``: of Python and the packages that the job requires;
+- ``records``: how many lines each file of raw records has, of a job that came to its end;
 - ``ranks``: how many the job has.
 
 It exits with status 0 whenever it could write the outcome. A job without an outcome has crashed. With
@@ -28,7 +29,6 @@ import faulthandler
 import importlib
 import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -43,17 +43,14 @@ from bucketbench.imports import imported
 from bucketbench.job.description import CLOCK_FILE, OUTCOME_FILE, Description, rank_directory
 from bucketbench.provenance.versions import versions_of
 from bucketbench.ranks import Ranks
+from bucketbench.reasons import reason_of
 
 if TYPE_CHECKING:
     from bucketbench.scenarios.recording import MeasuredScenario
 
-__all__ = ["main", "outcome_of", "reason_of"]
+__all__ = ["main", "outcome_of"]
 
-_REASON_CHARACTERS = 600  # what fits a table's note; the whole traceback is in benchmark.log
-_REASON_LINES = 4
 _REMOVAL_S = 30.0  # what rank 0 gets to remove a checkpoint of a thousand files; it notices at once that another failed
-_STORE_FIELD = re.compile(r"StoreConfig\((\w+)=([^()]*)\)")
-_TARGET_FIELDS = ("region", "anonymous", "endpoint", "ca_bundle")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,21 +85,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1
 
 
-def reason_of(error: BaseException) -> str:
-    """An exception in one line: its type, the beginning of its message, and its last lines, where a wrapped traceback
-    ends. What names a field of ``StoreConfig`` names the key that sets it here.
-    """
-    lines = [line.strip() for line in str(error).splitlines() if any(map(str.isalnum, line))]
-    told = lines if len(lines) <= _REASON_LINES else [lines[0], *lines[1 - _REASON_LINES :]]
-    text = f"{type(error).__name__}: {' '.join(told)}" if told else type(error).__name__
-    text = _STORE_FIELD.sub(lambda match: f"{_key_of(match[1])}={match[2]}", text)
-    return text if len(text) <= _REASON_CHARACTERS else f"{text[: _REASON_CHARACTERS - 3]}..."
-
-
-def _key_of(field: str) -> str:
-    return f"target.{field}" if field in _TARGET_FIELDS else f"+client.options.{field}"
-
-
 def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[str, Any]:
     """Measure in this process, leave the raw records in a directory, and return what ``outcome.json`` is to say.
 
@@ -134,6 +116,7 @@ def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[
                 (directory / CLOCK_FILE).write_text(json.dumps({"offset_s": offset_s, "within_s": within_s}))
             found = measure(description.job, recorder, ranks)
             outcome["details"] = {**found.details, "memory_kind": recorder.memory_kind}
+        outcome["records"] = recorder.written
         outcome["verification"] = asdict(found.verification)
         outcome["server"] = None if found.server is None else asdict(found.server)
         outcome["reason"] = found.verification.failure

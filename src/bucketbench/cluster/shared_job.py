@@ -27,6 +27,7 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import PreflightError, ResultsError
 from bucketbench.job.description import LOG_FILE, Description, rank_directory
 from bucketbench.job.process import NodeShare, ProcessEnd
+from bucketbench.reasons import reason_of
 from bucketbench.scenarios import find_scenario
 from bucketbench.secrecy import scrub_files, secret_values
 
@@ -140,7 +141,7 @@ def help_with(
                     end = run_in(directory, settings)(share=share, given_up=lambda: meeting.told(f"{topic}/failed"))
                     reason = None if end.ok or end.given_up is not None else end.reason
         except (OSError, PreflightError) as error:
-            reason = f"the job could not be run: {type(error).__name__}: {error}"
+            reason = f"the job could not be run: {reason_of(error)}"
         finally:
             for folder in own:
                 shutil.rmtree(folder, ignore_errors=True)

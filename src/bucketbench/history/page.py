@@ -19,7 +19,7 @@ from bucketbench.history.wording import (
     time_text,
 )
 from bucketbench.report.cells import NOT_AVAILABLE, number_text
-from bucketbench.report.files import write_whole
+from bucketbench.results.files import write_whole
 from bucketbench.report.html.encodings import SEPARATOR, says
 from bucketbench.report.html.figures import Chart
 from bucketbench.report.html.over_keys import Curve, Point, curves

@@ -27,6 +27,7 @@ from bucketbench.job.process import ProcessEnd, run_measured_process
 from bucketbench.job.testbeds import Testbeds
 from bucketbench.progress import is_watched, say, show_job
 from bucketbench.provenance.host import describe_host, git_commit
+from bucketbench.reasons import reason_of
 from bucketbench.results.job import INTERRUPTED, JobResult, job_result
 from bucketbench.results.record import RunRecord, now
 from bucketbench.scenarios import find_scenario
@@ -191,7 +192,7 @@ class _Job:
         except KeyboardInterrupt as error:
             reason, self.interrupted = INTERRUPTED, error
         except Exception as error:  # noqa: BLE001 - one job's failure, whatever it is, must not end the run
-            reason = f"the job could not be run: {type(error).__name__}: {error}"
+            reason = f"the job could not be run: {reason_of(error)}"
             self._call_off(number, reason)
         left = self._object_count(testbeds) - objects_before
 

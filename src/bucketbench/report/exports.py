@@ -10,7 +10,7 @@ from typing import Any
 
 from bucketbench.errors import UsageError
 from bucketbench.extras import installation
-from bucketbench.report.files import write_whole
+from bucketbench.results.files import write_whole
 from bucketbench.report.runs import Run
 from bucketbench.results.job import JobResult, digest
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -20,6 +21,7 @@ __all__ = [
     "read_job_results",
     "schema",
     "write_json",
+    "write_whole",
 ]
 
 SCHEMA_VERSION: Final = 3
@@ -32,20 +34,41 @@ JOB_WAY_OUT: Final = "move it away to do without that job, which bucketbench res
 """What to do about a job's results that cannot be read."""
 
 
+@contextmanager
+def write_whole(path: Path) -> Iterator[Path]:
+    """Give a path to write to, and put the file in its place when it is written; a reader sees the old one or the new.
+
+    Args:
+        path: where the file shall be; its directory must be there.
+
+    Raises:
+        ResultsError: the file could not be written; what was at ``path`` before is still there.
+    """
+    if path.is_dir():
+        raise ResultsError(f"{path} could not be written: it is a directory")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    except OSError as error:
+        raise ResultsError(f"{path} could not be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):  # there is none, or no such directory
+            unfinished.unlink()
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a result file; a reader sees the old content or the new, never half of it.
+    """Write a result file whole, as ``write_whole``.
 
     Raises:
         ResultsError: the file could not be written.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_text(f"{json.dumps(content, indent=2, allow_nan=False)}\n", encoding="utf-8")
-        unfinished.replace(path)
-    except (OSError, ValueError) as error:
+        text = json.dumps(content, indent=2, allow_nan=False)
+    except ValueError as error:
         raise ResultsError(f"{path} could not be written: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with write_whole(path) as unfinished:
+        unfinished.write_text(f"{text}\n", encoding="utf-8")
 
 
 def check_schema_version(fields: Mapping[str, Any], file: Path) -> None:

@@ -40,13 +40,14 @@ def read_raw(directory: Path, *, ended: bool) -> RawRecords:
         _check_all_there(directory, folders)
     for rank, folder in enumerate(folders):
         ahead_s = _clock_offset_s(folder)
+        told = (_outcome(folder / OUTCOME_FILE) or {}).get("records", {}) if ended else {}
         operations += (
             replace(one, started_s=one.started_s + ahead_s, ended_s=one.ended_s + ahead_s)
-            for one in _records(folder / OPERATIONS_FILE, Operation.from_json, ended=ended)
+            for one in _records(folder / OPERATIONS_FILE, Operation.from_json, ended=ended, lines=told.get(OPERATIONS_FILE))
         )
         usage += (
             replace(sample, rank=rank, at_s=sample.at_s + ahead_s)
-            for sample in _records(folder / USAGE_FILE, UsageSample.from_json, ended=ended)
+            for sample in _records(folder / USAGE_FILE, UsageSample.from_json, ended=ended, lines=told.get(USAGE_FILE))
         )
     return operations, usage
 
@@ -75,20 +76,24 @@ def _clock_offset_s(folder: Path) -> float:
         raise ResultsError(f"{path} is damaged, it has no offset: {error}") from error
 
 
-def _records(path: Path, parse: Callable[[dict[str, Any]], _T], *, ended: bool) -> Iterator[_T]:
+def _records(
+    path: Path, parse: Callable[[dict[str, Any]], _T], *, ended: bool, lines: int | None
+) -> Iterator[_T]:
     try:
         # Of JSON's lines: other ends of lines, such as U+2028, may stand in its texts.
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        found = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not ended:
             return
         why = error.strerror if isinstance(error, OSError) else error
         raise ResultsError(f"{path} cannot be read: {why}") from error
-    for number, line in enumerate(lines, start=1):
+    if lines is not None and len(found) != lines:  # one may be cut between two lines
+        raise ResultsError(f"{path} is damaged: it has {len(found)} records, and was written with {lines}")
+    for number, line in enumerate(found, start=1):
         try:
             yield parse(json.loads(line))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            if number == len(lines) and not ended:
+            if number == len(found) and not ended:
                 return
             raise ResultsError(f"{path} is damaged in line {number}, which is no record: {error}") from error
 

@@ -46,6 +46,7 @@ class Recorder:
         self._directory = directory
         self._rank = rank
         self._pending: list[Operation] = []
+        self._written = 0
         self._usage = _sampler(directory, sees_others=sees_others)
         self._progress_after_s = 0.0
 
@@ -64,6 +65,11 @@ class Recorder:
         """``pss`` or ``rss``: how the usage samples count a page that several processes share."""
         return self._usage.memory_kind
 
+    @property
+    def written(self) -> dict[str, int]:
+        """How many lines each file of raw records has, by its name: who reads fewer reads a file that was cut."""
+        return {OPERATIONS_FILE: self._written, USAGE_FILE: self._usage.written}
+
     def add(self, operations: Iterable[Operation]) -> None:
         """Keep operations for the next ``flush``."""
         self._pending.extend(operations)
@@ -75,6 +81,7 @@ class Recorder:
         lines = "".join(f"{json.dumps({**operation.to_json(), 'rank': self._rank})}\n" for operation in self._pending)
         with (self._directory / OPERATIONS_FILE).open("a", encoding="utf-8") as file:
             file.write(lines)
+        self._written += len(self._pending)
         self._pending.clear()
 
     def mark_edge(self) -> None:

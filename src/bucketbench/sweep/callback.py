@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
@@ -22,7 +21,7 @@ from bucketbench.sweep.finish import INTERRUPTED_STATUS, finish
 
 __all__ = ["ResultsCallback"]
 
-_log = logging.getLogger(__name__)
+_SWEEPERS: Final = "hydra_plugins.bucketbench."  # the modules of those that keep a record of their jobs
 
 
 class ResultsCallback(Callback):
@@ -38,6 +37,18 @@ class ResultsCallback(Callback):
     def __init__(self, html: bool = True) -> None:
         self._html = html
 
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """End the program with status 2 where another sweeper was chosen than those that run these jobs."""
+        del kwargs
+        if not str(config.hydra.sweeper._target_).startswith(_SWEEPERS):
+            chosen = config.hydra.runtime.choices.get("hydra/sweeper")
+            say(
+                f"bucketbench: hydra/sweeper={chosen} keeps no record of a run, so that nothing could be told of its jobs: "
+                "leave it out to measure every combination of the swept values, or search them with "
+                "hydra/sweeper=optuna"
+            )
+            raise SystemExit(2)
+
     def on_job_end(self, config: DictConfig, job_return: Any, **kwargs: Any) -> None:
         """Write what there is so far."""
         del job_return, kwargs
@@ -49,7 +60,7 @@ class ResultsCallback(Callback):
                 record.write_results(ended=False)
         except ResultsError as error:
             # The jobs' own files are there; the next job must not be lost for this.
-            _log.error("%s", error)
+            say(f"bucketbench: {error}")
 
     def on_run_end(self, config: DictConfig, **kwargs: Any) -> None:
         """End the program with status 1 where the only job of ``hydra.mode=RUN`` failed."""

@@ -26,6 +26,7 @@ from bucketbench.job.description import (
     rank_directories,
 )
 from bucketbench.progress import is_watched, say, show_sweep
+from bucketbench.reasons import reason_of
 from bucketbench.results.files import JOB_RESULTS_FILE
 from bucketbench.results.job import JobResult, job_result
 from bucketbench.results.record import RunRecord, now
@@ -113,8 +114,8 @@ class Launching:
         try:
             returned = self._launcher.launch([self._jobs.points[number] for number in batch], initial_job_idx=batch[0])
         except Exception as error:  # noqa: BLE001 - a launcher's failure is that of its jobs
-            say(f"the launcher failed: {type(error).__name__}: {error}")
-            returned, reason = (), f"the launcher failed: {type(error).__name__}: {error}"
+            returned, reason = (), f"the launcher failed: {reason_of(error)}"
+            say(reason)
         else:
             reason = "the launcher ended the job without a result"
         for place, number in enumerate(batch):
@@ -145,7 +146,7 @@ class Launching:
             return
         directory.mkdir(parents=True, exist_ok=True)
         error = None if job is None else job._return_value
-        reason = otherwise if error is None else f"the job could not be run: {type(error).__name__}: {error}"
+        reason = otherwise if error is None else f"the job could not be run: {reason_of(error)}"
         record = RunRecord.read(self._directory)
         config = self._jobs.config(number)
         with open_dict(config):

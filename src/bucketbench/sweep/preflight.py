@@ -23,6 +23,8 @@ from bucketbench.job.environment import measured_environment
 from bucketbench.job.interpreters import made_interpreter, search_path_of
 from bucketbench.job.options import wrong_options
 from bucketbench.progress import say
+from bucketbench.reasons import as_keys
+from bucketbench.scenarios import find_scenario
 from bucketbench.secrecy import secret_keys, secret_values
 from bucketbench.sweep.schemes import check_scheme
 
@@ -52,6 +54,8 @@ def check_sweep(points: Iterable[JobSettings], *, makes: bool = True) -> None:
                 "environment or a profile, where each client's own library finds them: leave the key out"
             )
         check_scheme(point)
+        if find_scenario(point.scenario).keeps_objects:
+            _check_writable(point.cache_directory)
         environment = point.config["client"]["environment"]
         for kind, component in point.components.items():
             named = (kind, component.name, component.target, *component.search_path, *component.requires)
@@ -81,7 +85,7 @@ def _check_options(points: Sequence[JobSettings]) -> None:
         problems = wrong_options(clients, python=python, environment=measured_environment(os.environ, testbed=testbed))
         for client, problem in zip(clients, problems or (), strict=False):
             if problem is not None:
-                raise PreflightError(f"client={client.name}, client.options: {problem}")
+                raise PreflightError(f"client={client.name}, client.options: {as_keys(problem)}")
 
 
 def check_component(kind: str, component: Component, *, python_path: Sequence[str]) -> None:
@@ -138,6 +142,17 @@ def check_distinct(points: Iterable[JobSettings]) -> None:
             f"two points of the sweep measure the client {point.client.name!r} with the same options and parameters, "
             "so that their results could not be told apart: give each its own client.name, or leave one out; repeat "
             "jobs by repeat=range(N)"
+        )
+
+
+def _check_writable(cache: Path) -> None:
+    """Raise where nothing can be made in the directory that data sets are kept in."""
+    there = _existing(cache)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        why = "may not be written to" if there.is_dir() else "is no directory"
+        raise PreflightError(
+            f"cache_dir={cache} cannot be used: {there} {why}; name a directory that you may write to, such as "
+            "cache_dir=/tmp/bucketbench"
         )
 
 

@@ -6,6 +6,7 @@ Nothing here imports torch or a client: a sweep's process stays small beside wha
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,7 +28,9 @@ from bucketbench.job.composed import settings_of
 from bucketbench.job.run import help_job
 from bucketbench.job.testbeds import Testbeds
 from bucketbench.progress import say
+from bucketbench.reasons import as_keys
 from bucketbench.report.runs import read_jobs
+from bucketbench.results.files import JOB_RESULTS_FILE, write_whole
 from bucketbench.results.job import JobResult
 from bucketbench.results.lock import held
 from bucketbench.results.record import RECORD_FILE, RunRecord, now
@@ -35,7 +38,7 @@ from bucketbench.scenarios import find_scenario
 from bucketbench.sinks.chosen import check_sinks
 from bucketbench.sinks.delivery import tell_unpushed
 from bucketbench.sweep.finish import INTERRUPTED_STATUS, finish
-from bucketbench.sweep.jobs import JOBS_FILE, Jobs
+from bucketbench.sweep.jobs import Jobs
 from bucketbench.sweep.launching import Launching
 from bucketbench.sweep.node_count import check_nodes
 from bucketbench.sweep.options import SweepOptions
@@ -229,7 +232,8 @@ class Sweep:
         needed = [checked[kind] for kind in dict.fromkeys(jobs.kinds[number] for number in numbers)]
         try:
             jobs.write(directory)  # before the record, so that what is a run can be resumed
-            OmegaConf.save(self._config, directory / COMMON_FILE)
+            with write_whole(directory / COMMON_FILE) as unfinished:
+                OmegaConf.save(self._config, unfinished)
             record.write()
             with Testbeds(keeps_objects=scenario.keeps_objects) as testbeds:
                 preparation = scenario.prepared_in(directory, testbeds)
@@ -237,7 +241,9 @@ class Sweep:
                     try:
                         preparation.prepare(settings)
                     except (DatagenError, TestbedError) as error:
-                        raise PreflightError(f"target={settings.config['target']['name']}: {error}") from error
+                        raise PreflightError(
+                            f"target={settings.config['target']['name']}: {as_keys(str(error))}"
+                        ) from error
                 record = replace(record, testbeds=tuple(testbeds.running()))
                 record.write()
                 done = f", {len(jobs) - len(numbers)} of them done" if len(numbers) < len(jobs) else ""
@@ -360,11 +366,11 @@ def _removed_when_refused(directory: Path) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if isinstance(error, UsageError):
-            for name in (RECORD_FILE, JOBS_FILE, COMMON_FILE):
-                (directory / name).unlink(missing_ok=True)
-        with suppress(OSError):  # it is not empty: something was measured, or can be resumed, or is the user's
-            directory.rmdir()
+        # Without its record nobody could resume it. All that is in it is of this sweep, which has made it.
+        ends = isinstance(error, UsageError) or not (directory / RECORD_FILE).exists()
+        if ends and not any(directory.rglob(JOB_RESULTS_FILE)):
+            shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):  # something was measured, or can be resumed, or they have other runs
             directory.parent.rmdir()
             directory.parent.parent.rmdir()
         raise

@@ -81,6 +81,7 @@ class UsageSampler:
         self._failure: Exception | None = None
         self._highest_cpu_s = 0.0
         self.own_cpu_s = 0.0
+        self.written = 0
 
     @property
     def memory_kind(self) -> str:
@@ -175,6 +176,7 @@ class UsageSampler:
         written = os.write(self._descriptor, line)
         if written != len(line):
             raise OSError(f"wrote {written} of {len(line)} bytes of a usage sample to {self._path}: is the disk full?")
+        self.written += 1
 
     def _run(self) -> None:
         try:

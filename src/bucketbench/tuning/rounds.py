@@ -18,6 +18,7 @@ from bucketbench.cluster.nodes import Nodes
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ConfigurationError, UsageError
 from bucketbench.job.composed import settings_of
+from bucketbench.reasons import reason_of
 from bucketbench.results.job import JobResult
 from bucketbench.results.record import RunRecord
 from bucketbench.sweep.jobs import Jobs, check_repeats
@@ -218,6 +219,6 @@ class Rounds:
 def result_of(job: JobReturn) -> JobResult | str:
     """The result of a job, or why there is none."""
     if job.status is not JobStatus.COMPLETED:
-        return f"the job could not be run: {type(job._return_value).__name__}: {job._return_value}"
+        return f"the job could not be run: {reason_of(job._return_value)}"
     result: JobResult = job.return_value
     return result

@@ -140,13 +140,13 @@ def test_a_clients_own_batch_sampler_gets_the_batches_of_each_pass() -> None:
 def test_a_failing_sample_costs_itself_only() -> None:
     def get(index: int) -> tuple[str, bytes]:
         if index == 5:
-            raise OSError("lost")
+            raise OSError("lost; set StoreConfig(region='eu-west-1')")
         return item(index)
 
     batches = load(Items(get))
     assert [batch.errors for batch in batches] == [0, 1, 0]
     assert batches[1].positions == [4, 6, 7]
-    assert batches[1].notes == ["OSError: lost"]
+    assert batches[1].notes == ["OSError: lost; set target.region='eu-west-1'"], "in words of the configuration"
     assert batches[1].timings[0].errors == 1
 
 
@@ -209,12 +209,13 @@ def test_a_pass_compares_those_whose_turn_it_is_or_all(*, is_stream: bool) -> No
     assert sum(batch.mismatched for batch in loader.batches(epoch=4, whole=True)) == len(CONTENT)
 
 
-def test_what_cannot_be_decoded_did_arrive() -> None:
+def test_what_cannot_be_decoded_did_arrive(capsys: pytest.CaptureFixture[str]) -> None:
     (first, *_) = load(Items(item), model=Model(refused=item(2)[1]))
     fetch, decode = first.timings
     assert (fetch.samples, fetch.errors, decode.samples, decode.errors) == (4, 0, 3, 1)
     assert (first.undecodable, first.errors) == (1, 0)
     assert "not an image" in first.notes[0]
+    assert "in decode\n" in capsys.readouterr().err, "the traceback, which goes to benchmark.log"
 
 
 def test_what_is_no_data_set_is_named() -> None:

@@ -47,6 +47,8 @@ MISTAKES = {
     "data.num_samples=null": ["data.num_samples", "data=existing"],
     "client=torchbucket-tar": ["torchbucket-tar", "tar shards", "workload=tar_shards"],
     "hydra.sweep.dir=.": ["exists already", "never overwritten"],
+    "hydra/sweeper=basic": ["hydra/sweeper=basic", "no record", "hydra/sweeper=optuna"],
+    "cache_dir=/dev/null/cache": ["cache_dir=/dev/null/cache", "/dev/null is no directory"],
 }
 
 
@@ -89,6 +91,15 @@ def test_a_file_that_is_no_yaml_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert "broken.yaml" in said
     assert "line 2" in said
     assert said.count("\n") == 1
+
+
+def test_a_setting_that_cannot_be_used_is_named_by_its_key(capsys: pytest.CaptureFixture[str]) -> None:
+    there = ["target=s3", "target.bucket=there", "data=existing", "data.prefix=x", "target.endpoint=there"]
+    assert main(["run", "dataset", "repeat=0", "client=boto3", *there]) == 2
+    said = capsys.readouterr().err
+    assert "target.endpoint must be http" in said
+    assert said.count("\n") == 1
+    assert not Path("multirun").exists()
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,6 @@ from bucketbench.secrecy import (
     without_home,
     without_secrets,
 )
-from bucketbench.worker import reason_of
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +72,14 @@ def test_damaged_records_fail_the_job_and_nothing_else(tmp_path: Path, settings:
     results = results_of(tmp_path, settings)
     assert results.status == "failed"
     assert "raw records are damaged" in str(results.reason)
+
+
+def test_records_that_were_cut_between_two_lines_are_told(tmp_path: Path) -> None:
+    (tmp_path / "operations.jsonl").write_text(f"{operation()}\n")
+    (tmp_path / "usage.jsonl").write_text("")
+    (tmp_path / "outcome.json").write_text(json.dumps({"records": {"operations.jsonl": 2}}))
+    with pytest.raises(ResultsError, match=r"operations\.jsonl is damaged: it has 1 records, and was written with 2"):
+        read_raw(tmp_path, ended=True)
 
 
 def test_jobs_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -354,4 +361,6 @@ def test_a_reason_is_the_end_of_a_message_on_one_line() -> None:
         "set target.region='eu-west-1' or +client.options.verify_checksums=False"
     )
     assert reason_of(KeyError()) == "KeyError"
+    assert as_keys("StoreConfig.endpoint must be http://HOST") == "target.endpoint must be http://HOST"
+    assert as_keys("StoreConfig.concurrency must be 1 to 1024") == "client.options.concurrency must be 1 to 1024"
     assert len(reason_of(ValueError("x" * 5000))) == 600

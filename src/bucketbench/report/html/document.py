@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.errors import UsageError
-from bucketbench.report.files import write_whole
+from bucketbench.results.files import write_whole
 from bucketbench.report.html.chapter import Chapter, chapter_of
 from bucketbench.report.html.encodings import SEPARATOR
 from bucketbench.report.html.template import fill_template

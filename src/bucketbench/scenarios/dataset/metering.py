@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 from bucketbench.models.protocol import Model
+from bucketbench.reasons import reason_of
 from bucketbench.records import OperationKind
 from bucketbench.scenarios.dataset.rotation import Rotation
 from bucketbench.scenarios.dataset.sample_checks import SampleCheck
@@ -33,6 +34,8 @@ __all__ = [
 
 MAIN_PROCESS = -1
 """The ``worker`` of a record made in the measured process itself."""
+
+_NOTE_CHARACTERS = 300  # of what a client raised: some of them are told in a row
 
 
 class SharedNumber(Protocol):
@@ -119,10 +122,10 @@ class _Metering:
             failures: what the client raised.
             lost: number of samples that these failures cost.
         """
-        batch = MeteredBatch(errors=lost, notes=[_described(failure) for failure in failures])
-        if failures and not self._has_told:
-            self._has_told = True
-            traceback.print_exception(failures[0])  # into benchmark.log, once a worker
+        notes = [reason_of(failure, characters=_NOTE_CHARACTERS) for failure in failures]
+        batch = MeteredBatch(errors=lost, notes=notes)
+        for failure in failures:
+            self._tell(failure)
         whole: list[Any] = []
         content_bytes = 0
         received = self._checking.content.received
@@ -154,6 +157,12 @@ class _Metering:
         self._decode(batch, whole)
         return batch
 
+    def _tell(self, failure: BaseException) -> None:
+        """Write the first failure of a worker whole into benchmark.log."""
+        if not self._has_told:
+            self._has_told = True
+            traceback.print_exception(failure)
+
     def _decode(self, batch: MeteredBatch, whole: list[Any]) -> None:
         started_s = time.monotonic()
         decoded: list[Any] = []
@@ -162,7 +171,8 @@ class _Metering:
             try:
                 decoded.append(self._model.decode(data))
             except Exception as error:  # noqa: BLE001 - whatever a model raises is counted against the sample
-                undecodable.append(f"decoding failed: {_described(error)}")
+                self._tell(error)
+                undecodable.append(f"decoding failed: {reason_of(error, characters=_NOTE_CHARACTERS)}")
         batch.payload = self._model.collate(decoded) if decoded else None
         timing = Timing(
             kind=OperationKind.DECODE,
@@ -282,11 +292,6 @@ class MeteredIterableDataset(IterableDataset[MeteredBatch]):
 def _worker() -> int:
     info = get_worker_info()
     return MAIN_PROCESS if info is None else int(info.id)
-
-
-def _described(error: BaseException) -> str:
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 def _pinned(item: Any) -> Any:

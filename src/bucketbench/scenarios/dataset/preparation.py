@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -14,11 +13,12 @@ import psutil
 import xxhash
 
 from bucketbench.clients.protocol import Target
-from bucketbench.datagen import DatasetSpec, Manifest, ProgressReport, ensure_dataset, progress_on, read_manifest
+from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ProgressReport, ensure_dataset, progress_on, read_manifest
 from bucketbench.datagen.existing import existing_samples
 from bucketbench.datagen.existing_shards import existing_shards
-from bucketbench.errors import PreflightError, UsageError
+from bucketbench.errors import PreflightError
 from bucketbench.progress import say
+from bucketbench.results.files import write_whole
 from bucketbench.scenarios.dataset.expected_samples import expected_samples, samples_in_shards
 from bucketbench.scenarios.dataset.job import DatasetJob, LocalCopy
 from bucketbench.scenarios.dataset.settings import DatasetSettings
@@ -64,7 +64,7 @@ class DatasetPreparation:
             else:
                 samples = existing_samples(target.uri, most=settings.max_samples, say=say, **options)
                 found = [sample.to_json() for sample in samples]
-            _write_whole(listed, "".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in found))
+            _write(listed, "".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in found))
             return
         manifest = _manifest(settings, target, write_options(settings, target))
         total_bytes = sum(entry.size_bytes for entry in manifest.entries)
@@ -74,9 +74,9 @@ class DatasetPreparation:
         if settings.uses_testbed and not mark.exists():
             mark.parent.mkdir(exist_ok=True)
             mark.touch()
-        _write_whole(listed.with_suffix(".spec.json"), json.dumps(manifest.spec.to_json()))
+        _write(listed.with_suffix(".spec.json"), json.dumps(manifest.spec.to_json()))
         expected = expected_samples(manifest, members=settings.reads_members, pictures=settings.decoded)
-        _write_whole(listed, "".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in expected))
+        _write(listed, "".join(f"{json.dumps(sample, ensure_ascii=False)}\n" for sample in expected))
         made.touch()
 
     def job(self, settings: DatasetSettings) -> DatasetJob:
@@ -135,12 +135,10 @@ class DatasetPreparation:
         return self._directory / "samples" / f"{settings.prefix.strip('/').replace('/', '+')}.{digest}.jsonl"
 
 
-def _write_whole(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all."""
+def _write(path: Path, text: str) -> None:
     path.parent.mkdir(exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
+    with write_whole(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
 
 
 def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, Any]) -> Manifest:
@@ -160,11 +158,15 @@ def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, A
             return ensure_dataset(
                 target.uri, settings.dataset_spec, progress=show, lock_directory=settings.cache_directory, **options
             )
-    except OSError as error:
-        cache = settings.cache_directory
-        free_mib = shutil.disk_usage(cache).free >> 20
-        raise UsageError(
-            f"the data set {target.uri} could not be made: {error} ({free_mib} MiB are free in {cache})"
+    except (OSError, DatagenError) as error:
+        cache, spec = settings.cache_directory, settings.dataset_spec
+        free_bytes = shutil.disk_usage(cache).free
+        is_full = settings.uses_testbed and free_bytes < spec.num_samples * spec.sample_size_bytes
+        if isinstance(error, DatagenError) and not is_full:
+            raise
+        raise DatagenError(
+            f"the data set {target.uri} could not be made: {error} ({free_bytes >> 20} MiB are free in {cache}: "
+            "cache_dir=DIRECTORY keeps it elsewhere)"
         ) from error
 
 
