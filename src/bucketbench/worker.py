@@ -25,6 +25,7 @@ leaves ``clock.json`` as well: what is to be added to the times of its records t
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import importlib
 import json
@@ -122,8 +123,9 @@ def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[
         outcome["reason"] = found.verification.failure
         outcome["status"] = "ok" if outcome["reason"] is None else "failed"
     except BaseException as error:  # noqa: BLE001 - a job's end is an outcome, whatever the client raised
-        traceback.print_exc()
         outcome["reason"] = reason_of(error)
+        with contextlib.suppress(OSError):  # the log may be what found no room
+            traceback.print_exc()
     outcome["versions"] = versions_of(description.requires)
     return outcome
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import time
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.metadata import version
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +39,8 @@ __all__ = ["ensure_dataset", "read_manifest"]
 
 # Small enough that an interruption costs seconds, large enough that recording it costs little: one small write in 64.
 _IMAGES_A_RUN: Final = 64
+_BYTES_A_RUN: Final = 64 << 20  # of large samples fewer, so that all processes have some and little is made twice
+_END_S: Final = 2.0  # what the processes get to abort their uploads, which a killed one leaves open
 _SHARDS_A_RUN: Final = 1
 
 
@@ -248,7 +253,8 @@ class _Tally:
 
 def _runs(spec: DatasetSpec) -> Iterator[Run]:
     objects = planned_objects(spec)
-    length = _SHARDS_A_RUN if spec.is_sharded else _IMAGES_A_RUN
+    images = max(1, min(_IMAGES_A_RUN, _BYTES_A_RUN // spec.sample_size_bytes))
+    length = _SHARDS_A_RUN if spec.is_sharded else images
     number = 0
     while run := tuple[PlannedObject, ...](islice(objects, length)):
         yield Run(number=number, objects=run)
@@ -259,15 +265,17 @@ def _produced(
     location: DatasetLocation, spec: DatasetSpec, runs: Iterable[Run], *, processes: int
 ) -> Generator[tuple[Run, list[ManifestEntry]], None, None]:
     """Make runs on several processes and yield each as it ends."""
-    # Spawned, since a fork would copy the store's threads and locks in whatever state they are.
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=start_process) as pool:
+    context = get_context("spawn")  # a fork would copy the store's threads and locks in whatever state they are
+    ending, others = context.Event(), set(active_children())
+    with ProcessPoolExecutor(processes, context, start_process, (ending,)) as pool:
         waiting = iter(runs)
         going: dict[Future[list[ManifestEntry]], Run] = {}
         try:
             while True:
                 # Two a process are enough to keep all busy; a plan of millions need not be in the queue.
-                for run in islice(waiting, 2 * processes - len(going)):
-                    going[pool.submit(produce, location, spec, run)] = run
+                with _interruption_held():
+                    for run in islice(waiting, 2 * processes - len(going)):
+                        going[pool.submit(produce, location, spec, run)] = run
                 if not going:
                     return
                 for future in wait(going, return_when=FIRST_COMPLETED).done:
@@ -278,8 +286,30 @@ def _produced(
                 f"run the same again, with fewer processes if memory is short"
             ) from error
         except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
+            ending.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            _end(set(active_children()) - others)
             raise
+
+
+@contextmanager
+def _interruption_held() -> Iterator[None]:
+    """Let SIGINT wait for the end of the block. Processes that are spawned in it are born without it: until they ignore
+    it themselves, a terminal's Ctrl-C would have each of them write a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(processes: Collection[BaseProcess]) -> None:
+    """Wait for processes that were told to end, and kill those that take long: an image of 64 MiB takes seconds."""
+    until_s = time.monotonic() + _END_S
+    for process in processes:
+        process.join(max(0.0, until_s - time.monotonic()))
+        process.kill()
 
 
 def _stored_manifest(store: Store, location: DatasetLocation) -> Manifest | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import xxhash
 
 from bucketbench.datagen.errors import DatagenError
 from bucketbench.datagen.location import DatasetLocation, store_config
+from bucketbench.datagen.threads import Threads, threads_for
 from bucketbench.units import format_bytes
 from torchbucket.store import ObjectInfo, Store
 
@@ -78,16 +78,17 @@ def existing_samples(
             f"{len(found):,} objects under {location.uri}; reading {len(read):,} of them once "
             f"({format_bytes(sum(info.size_bytes for info in read))}), for the checksums that content is compared with"
         )
-        with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="bucketbench-existing") as threads:
-            samples = list(threads.map(lambda info: _sample(store, info, location), read))
+        with threads_for(_READS_AT_ONCE, "bucketbench-existing") as threads:
+            samples = list(threads.map(lambda info: _sample(store, info, location, threads), read))
     unread = (_Contents(info, location).sample(None) for info in found[most:] if most is not None)
     return [*samples, *unread]
 
 
-def _sample(store: Store, info: ObjectInfo, location: DatasetLocation) -> ExistingSample:
+def _sample(store: Store, info: ObjectInfo, location: DatasetLocation, threads: Threads) -> ExistingSample:
     digest, contents = xxhash.xxh3_128(), _Contents(info, location)
     # One piece is the whole object where that is no longer, so that the store verifies it.
     for start in range(0, info.size_bytes, _PIECE_BYTES) or [0]:
+        threads.check_wanted()
         whole = info.size_bytes <= _PIECE_BYTES
         stop = None if whole else min(start + _PIECE_BYTES, info.size_bytes)
         piece = store.read(info.key, start=start, stop=stop, version=info.version).data

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, cast
 
 import xxhash
@@ -12,6 +11,7 @@ import xxhash
 from bucketbench.datagen.errors import DatagenError
 from bucketbench.datagen.location import DatasetLocation, store_config
 from bucketbench.datagen.manifest import ManifestEntry, ManifestMember
+from bucketbench.datagen.threads import Threads, threads_for
 from bucketbench.units import format_bytes
 from torchbucket.store import ObjectInfo, Store
 
@@ -43,12 +43,12 @@ def existing_shards(uri: str, *, say: Callable[[str], object], **options: Any) -
             raise DatagenError(f"there is no object under {location.uri} whose name ends with .tar: correct the prefix")
         size = format_bytes(sum(info.size_bytes for info in shards))
         say(f"{len(shards):,} shards under {location.uri}; reading them once ({size}), for what their members are")
-        with ThreadPoolExecutor(_SHARDS_AT_ONCE, thread_name_prefix="bucketbench-shards") as threads:
-            return list(threads.map(lambda info: _entry(store, info, location), shards))
+        with threads_for(_SHARDS_AT_ONCE, "bucketbench-shards") as threads:
+            return list(threads.map(lambda info: _entry(store, info, location, threads), shards))
 
 
-def _entry(store: Store, info: ObjectInfo, location: DatasetLocation) -> ManifestEntry:
-    stream = _Stream(store, info)
+def _entry(store: Store, info: ObjectInfo, location: DatasetLocation, threads: Threads) -> ManifestEntry:
+    stream = _Stream(store, info, threads)
     members: list[ManifestMember] = []
     try:
         with tarfile.open(fileobj=cast("Any", stream), mode="r|") as archive:
@@ -75,8 +75,9 @@ def _entry(store: Store, info: ObjectInfo, location: DatasetLocation) -> Manifes
 class _Stream:
     """An object's content from one end to the other, a piece of it in memory; hashed as it goes."""
 
-    def __init__(self, store: Store, info: ObjectInfo) -> None:
+    def __init__(self, store: Store, info: ObjectInfo, threads: Threads) -> None:
         self._store = store
+        self._threads = threads
         self._info = info
         self._position = 0
         self._piece = memoryview(b"")
@@ -85,6 +86,7 @@ class _Stream:
     def read(self, size: int) -> bytes:
         """The next bytes, at most so many; none at the end."""
         if not self._piece and self._position < self._info.size_bytes:
+            self._threads.check_wanted()
             stop = min(self._position + _PIECE_BYTES, self._info.size_bytes)
             read = self._store.read(self._info.key, start=self._position, stop=stop, version=self._info.version)
             self._piece, self._position = memoryview(read.data), stop

@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from multiprocessing.synchronize import Event
 from typing import Final, cast
 
 import xxhash
 
 from bucketbench.datagen.content import sample_content
+from bucketbench.datagen.errors import DatagenError
 from bucketbench.datagen.location import DatasetLocation
 from bucketbench.datagen.manifest import ManifestEntry, ManifestMember
 from bucketbench.datagen.members import members_beside
@@ -31,6 +33,8 @@ _WRITES_IN_FLIGHT: Final = 16
 _BYTES_IN_FLIGHT: Final = 64 << 20  # of large samples fewer, so that memory does not grow with them
 _TAR_BUFFER_BYTES: Final = 1 << 20
 
+_ending: Event | None = None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
@@ -40,15 +44,25 @@ class Run:
     objects: tuple[PlannedObject, ...]
 
 
-def start_process() -> None:
+def start_process(ending: Event) -> None:
     """Make this process end with its parent, however that ends, and leave Ctrl-C to the parent.
 
     Called first in each process of a pool: without it one would outlive a killed parent, waiting for work for ever.
+
+    Args:
+        ending: set by the parent when nothing of what is made is wanted any more.
     """
+    global _ending  # noqa: PLW0603 - a pool gives its processes nothing else
+    _ending = ending
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_after, args=(parent.join,), daemon=True, name="datagen-parent-watch").start()
+
+
+def _check_wanted() -> None:
+    if _ending is not None and _ending.is_set():
+        raise DatagenError("the making of the data set was ended")
 
 
 def _end_after(wait_for_parent: Callable[[], None]) -> None:
@@ -62,7 +76,7 @@ def produce(location: DatasetLocation, spec: DatasetSpec, run: Run) -> list[Mani
     Objects appear whole or not at all. Called again, it makes the same bytes.
 
     Raises:
-        DatagenError: an image cannot be made, or an object cannot be written.
+        DatagenError: an image cannot be made, or an object cannot be written, or it is wanted no more.
     """
     with location.opened() as store:
         if run.objects[0].is_shard:
@@ -76,6 +90,7 @@ def _write_images(store: Store, location: DatasetLocation, spec: DatasetSpec, ru
     with ThreadPoolExecutor(_WRITES_IN_FLIGHT, thread_name_prefix="datagen-write") as threads:
         try:
             for planned in run.objects:
+                _check_wanted()
                 (sample,) = planned.samples
                 while in_flight and (
                     len(in_flight) >= _WRITES_IN_FLIGHT
@@ -110,6 +125,7 @@ def _write_shard(store: Store, location: DatasetLocation, spec: DatasetSpec, pla
             fileobj=cast(io.BufferedIOBase, sink), mode="w|", format=tarfile.USTAR_FORMAT, bufsize=_TAR_BUFFER_BYTES
         ) as archive:
             for sample in planned.samples:
+                _check_wanted()
                 image = sample_content(spec, index=sample.index, size_bytes=sample.size_bytes)
                 beside = members_beside(spec, index=sample.index, size_bytes=sample.size_bytes)
                 for extension, content in {spec.extension: image, **beside}.items():

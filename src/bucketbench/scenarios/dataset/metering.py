@@ -7,6 +7,7 @@ their own; they take some hundred bytes a batch.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -161,7 +162,8 @@ class _Metering:
         """Write the first failure of a worker whole into benchmark.log."""
         if not self._has_told:
             self._has_told = True
-            traceback.print_exception(failure)
+            with contextlib.suppress(OSError):  # a full disk must not cost the batch
+                traceback.print_exception(failure)
 
     def _decode(self, batch: MeteredBatch, whole: list[Any]) -> None:
         started_s = time.monotonic()
