@@ -259,6 +259,10 @@ class Sweep:
         except KeyboardInterrupt:  # also while the testbeds are ended
             self._end_early(record)
             raise SystemExit(INTERRUPTED_STATUS) from None
+        except ResultsError as error:  # a full disk, say
+            if not (directory / RECORD_FILE).exists():
+                raise
+            raise ResultsError(f"{error}; once that is mended go on by: {_resume(directory)}") from error
 
     def _end_early(self, record: RunRecord) -> None:
         """Write and show what was measured until the sweep was interrupted."""
@@ -268,7 +272,7 @@ class Sweep:
         with suppress(KeyboardInterrupt):  # a second one: the table can be had later
             finish(directory, html=False)  # its charts take seconds
         tell_unpushed(self._sink(), directory)
-        say(f"go on with it by: bucketbench resume {shlex.quote(str(directory))}")
+        say(f"go on with it by: {_resume(directory)}")
 
     def _points(self, arguments: Sequence[str]) -> Points:
         parser = OverridesParser.create(config_loader=self._context.config_loader)
@@ -352,6 +356,10 @@ class Sweep:
             self._config.hydra.sweep.dir = str(directory)
             self._config.hydra.overrides.hydra.append(override)
         jobs.place_in(directory, override)
+
+
+def _resume(directory: Path) -> str:
+    return f"bucketbench resume {shlex.quote(str(directory))}"
 
 
 def _exists(directory: Path) -> ConfigurationError:
