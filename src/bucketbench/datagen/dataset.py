@@ -327,7 +327,9 @@ def _stored_manifest(store: Store, location: DatasetLocation) -> Manifest | None
 def _locked(location: DatasetLocation, directory: Path | None) -> Iterator[None]:
     """Hold the host-wide lock of an address, endpoint left out: two local servers may serve one directory."""
     # All users of the machine may have one folder of temporary files.
-    folder, owner = (Path(tempfile.gettempdir()), f"bucketbench-{os.getuid()}-") if directory is None else (directory, "")
+    folder, owner = (
+        (Path(tempfile.gettempdir()), f"bucketbench-{os.getuid()}-") if directory is None else (directory, "")
+    )
     name = f"{owner}datagen-{hashlib.sha256(location.uri.encode()).hexdigest()[:32]}.lock"
     with ExitStack() as stack:
         try:

@@ -52,7 +52,7 @@ def start_process(ending: Event) -> None:
     Args:
         ending: set by the parent when nothing of what is made is wanted any more.
     """
-    global _ending  # noqa: PLW0603 - a pool gives its processes nothing else
+    global _ending
     _ending = ending
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

@@ -33,7 +33,7 @@ class Threads(ThreadPoolExecutor):
 
 @contextmanager
 def threads_for(count: int, name: str) -> Iterator[Threads]:
-    """Some threads for a block; where an exception ends it, such as that of Ctrl-C, it waits for no whole piece of work.
+    """Some threads for a block. Where an exception ends it, such as that of Ctrl-C, their work ends where it next asks.
 
     Args:
         count: of threads.

@@ -19,13 +19,13 @@ from bucketbench.history.wording import (
     time_text,
 )
 from bucketbench.report.cells import NOT_AVAILABLE, number_text
-from bucketbench.results.files import write_whole
 from bucketbench.report.html.encodings import SEPARATOR, says
 from bucketbench.report.html.figures import Chart
 from bucketbench.report.html.over_keys import Curve, Point, curves
 from bucketbench.report.html.svg import render_svg
 from bucketbench.report.html.template import fill_template
 from bucketbench.report.wording import plain_text, plural
+from bucketbench.results.files import write_whole
 from bucketbench.results.job import digest
 from bucketbench.statistics import Better
 

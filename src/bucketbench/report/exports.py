@@ -10,8 +10,8 @@ from typing import Any
 
 from bucketbench.errors import UsageError
 from bucketbench.extras import installation
-from bucketbench.results.files import write_whole
 from bucketbench.report.runs import Run
+from bucketbench.results.files import write_whole
 from bucketbench.results.job import JobResult, digest
 
 __all__ = ["job_rows", "write_csv", "write_parquet"]

@@ -43,7 +43,9 @@ def read_raw(directory: Path, *, ended: bool) -> RawRecords:
         told = (_outcome(folder / OUTCOME_FILE) or {}).get("records", {}) if ended else {}
         operations += (
             replace(one, started_s=one.started_s + ahead_s, ended_s=one.ended_s + ahead_s)
-            for one in _records(folder / OPERATIONS_FILE, Operation.from_json, ended=ended, lines=told.get(OPERATIONS_FILE))
+            for one in _records(
+                folder / OPERATIONS_FILE, Operation.from_json, ended=ended, lines=told.get(OPERATIONS_FILE)
+            )
         )
         usage += (
             replace(sample, rank=rank, at_s=sample.at_s + ahead_s)
@@ -76,9 +78,7 @@ def _clock_offset_s(folder: Path) -> float:
         raise ResultsError(f"{path} is damaged, it has no offset: {error}") from error
 
 
-def _records(
-    path: Path, parse: Callable[[dict[str, Any]], _T], *, ended: bool, lines: int | None
-) -> Iterator[_T]:
+def _records(path: Path, parse: Callable[[dict[str, Any]], _T], *, ended: bool, lines: int | None) -> Iterator[_T]:
     try:
         # Of JSON's lines: other ends of lines, such as U+2028, may stand in its texts.
         found = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

@@ -43,8 +43,8 @@ class ResultsCallback(Callback):
         if not str(config.hydra.sweeper._target_).startswith(_SWEEPERS):
             chosen = config.hydra.runtime.choices.get("hydra/sweeper")
             say(
-                f"bucketbench: hydra/sweeper={chosen} keeps no record of a run, so that nothing could be told of its jobs: "
-                "leave it out to measure every combination of the swept values, or search them with "
+                f"bucketbench: hydra/sweeper={chosen} keeps no record of a run, so that nothing could be told "
+                "of its jobs: leave it out to measure every combination of the swept values, or search them with "
                 "hydra/sweeper=optuna"
             )
             raise SystemExit(2)

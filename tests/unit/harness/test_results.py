@@ -17,6 +17,7 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ResultsError
 from bucketbench.job.description import Component, Description
 from bucketbench.job.environment import measured_environment
+from bucketbench.reasons import as_keys, reason_of
 from bucketbench.results import RUN_RESULTS_FILE, read_job_results, write_json
 from bucketbench.results.job import JobResult, job_result
 from bucketbench.results.raw import read_raw

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.errors import UsageError
-from bucketbench.results.files import write_whole
 from bucketbench.report.html.chapter import Chapter, chapter_of
 from bucketbench.report.html.encodings import SEPARATOR
 from bucketbench.report.html.template import fill_template
 from bucketbench.report.runs import Run, by_scenario
+from bucketbench.results.files import write_whole
 
 __all__ = ["render_html", "write_html"]
 

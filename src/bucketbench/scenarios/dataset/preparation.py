@@ -13,7 +13,15 @@ import psutil
 import xxhash
 
 from bucketbench.clients.protocol import Target
-from bucketbench.datagen import DatagenError, DatasetSpec, Manifest, ProgressReport, ensure_dataset, progress_on, read_manifest
+from bucketbench.datagen import (
+    DatagenError,
+    DatasetSpec,
+    Manifest,
+    ProgressReport,
+    ensure_dataset,
+    progress_on,
+    read_manifest,
+)
 from bucketbench.datagen.existing import existing_samples
 from bucketbench.datagen.existing_shards import existing_shards
 from bucketbench.errors import PreflightError
