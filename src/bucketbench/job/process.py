@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ _DUMPED_PROCESSES: Final = 10  # the workers of a job do the same work, so that 
 _REAP_S: Final = 10.0  # a killed process is gone in milliseconds, unless the kernel holds it in an I/O call
 _ORPHAN_S: Final = 20.0  # what an orphan gets to tidy up; removing composed objects is the longest, 15 s at most
 _POLL_S: Final = 0.02
+_TRACKER: Final = "multiprocessing.resource_tracker"  # in the command line of one
 _JOIN_S: Final = 120  # the nodes have said that they are about to start it
 
 
@@ -219,18 +220,44 @@ def _ask_where(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process, its session and its descendants, and wait for it."""
+    """Kill the process, its session and its descendants, and wait for it.
+
+    Resource trackers of multiprocessing are left: they remove what the others leave in shared memory, the semaphores of
+    workers that were not forked, and end by themselves.
+    """
     descendants: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         # A client may have started a session of its own; its processes are still found by their parents.
         descendants = psutil.Process(process.pid).children(recursive=True)
-    # Its process group outlives the leader as long as anyone is in it, and nobody else can be.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for descendant in descendants:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            descendant.kill()
+    process.kill()  # first, so that it starts nothing more
+    until_s = time.monotonic() + _REAP_S
+    while (found := _without_trackers([*descendants, *_group(process.pid)])) and time.monotonic() < until_s:
+        for one in found:
+            with contextlib.suppress(psutil.Error):
+                one.kill()
+        time.sleep(_POLL_S)
     process.wait(timeout=_REAP_S)
+
+
+def _group(leader: int) -> list[psutil.Process]:
+    """The processes of a group. It outlives its leader as long as anyone is in it, and nobody else can be."""
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
+            if os.getpgid(pid) == leader:
+                found.append(psutil.Process(pid))
+    return found
+
+
+def _without_trackers(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those of some processes that run, and are no resource trackers."""
+    found = []
+    for one in processes:
+        with contextlib.suppress(psutil.Error):
+            command = one.cmdline()  # a process that has ended has none
+            if command and not any(_TRACKER in word for word in command):
+                found.append(one)
+    return found
 
 
 def _end_orphans(job_id: str) -> None:

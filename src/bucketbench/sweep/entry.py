@@ -110,6 +110,10 @@ def run_program(main: Callable[[], Any], program: str, arguments: Sequence[str],
             raise ConfigurationError(text) from error
         except yaml.YAMLError as error:
             raise ConfigurationError(f"a configuration file is no YAML: {' '.join(str(error).split())}") from error
+        except TypeError as error:
+            if not _is_of_omegaconf(error):
+                raise
+            raise ConfigurationError(f"an override names no place of a list: {error}") from error
         except UnicodeDecodeError as error:
             conf = find_conf_directory(scenario.name, others=map(Path, _config_directories(arguments)))
             for path in _not_utf8((conf, *map(Path, _config_directories(arguments)))):
@@ -118,6 +122,14 @@ def run_program(main: Callable[[], Any], program: str, arguments: Sequence[str],
                 ) from error
             raise
     return 0
+
+
+def _is_of_omegaconf(error: BaseException) -> bool:
+    """Whether OmegaConf raised it, which has no error of its own for a place of a list that is no number."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("omegaconf.")
 
 
 def _not_utf8(directories: Iterable[Path]) -> Iterator[Path]:

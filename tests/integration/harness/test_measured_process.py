@@ -101,8 +101,13 @@ def test_orphans_of_a_job_that_has_ended_are_asked_to_end(place: Path, status: i
 
 
 def test_orphans_of_an_interrupted_job_are_asked_to_end(place: Path) -> None:
+    # As the queues of workers that are not forked have it: who makes it removes it, or else its resource tracker.
+    semaphore = "import multiprocessing\nlock = multiprocessing.get_context('spawn').Lock()"
+    named = f"(directory / {PROGRESS_FILE!r}).write_text('{{}}')\n(directory / 'name').write_text(lock._semlock.name)"
     with pytest.raises(KeyboardInterrupt):
-        run(place, end=f"(directory / {PROGRESS_FILE!r}).write_text('{{}}')\nsignal.pause()", asked="tidy")
+        run(place, end=f"{semaphore}\n{named}\nsignal.pause()", asked="tidy")
+    shared = Path("/dev/shm", f"sem.{(place / 'name').read_text().strip('/')}")
+    assert not shared.exists()
     assert running(place) == []
     assert (place / "tidied").exists()
 

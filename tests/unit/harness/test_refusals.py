@@ -46,6 +46,8 @@ MISTAKES = {
     "data.max_samples=3": ["data.max_samples=3", "data=existing"],
     "data.num_samples=null": ["data.num_samples", "data=existing"],
     "client=torchbucket-tar": ["torchbucket-tar", "tar shards", "workload=tar_shards"],
+    "data.extensions.first=json": ["place of a list", "'first'"],
+    "data.extensions.7=json": ["data.extensions.7=json", "out of range"],
     "hydra.sweep.dir=.": ["exists already", "never overwritten"],
     "hydra/sweeper=basic": ["hydra/sweeper=basic", "no record", "hydra/sweeper=optuna"],
     "cache_dir=/dev/null/cache": ["cache_dir=/dev/null/cache", "/dev/null is no directory"],

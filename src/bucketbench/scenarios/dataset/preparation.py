@@ -172,9 +172,11 @@ def _manifest(settings: DatasetSettings, target: Target, options: Mapping[str, A
         is_full = settings.uses_testbed and free_bytes < spec.num_samples * spec.sample_size_bytes
         if isinstance(error, DatagenError) and not is_full:
             raise
+        told = (
+            str(error) if isinstance(error, DatagenError) else f"the data set {target.uri} could not be made: {error}"
+        )
         raise DatagenError(
-            f"the data set {target.uri} could not be made: {error} ({free_bytes >> 20} MiB are free in {cache}: "
-            "cache_dir=DIRECTORY keeps it elsewhere)"
+            f"{told} ({free_bytes >> 20} MiB are free in {cache}: cache_dir=DIRECTORY keeps it elsewhere)"
         ) from error
 
 
