@@ -110,10 +110,6 @@ def run_program(main: Callable[[], Any], program: str, arguments: Sequence[str],
             raise ConfigurationError(text) from error
         except yaml.YAMLError as error:
             raise ConfigurationError(f"a configuration file is no YAML: {' '.join(str(error).split())}") from error
-        except TypeError as error:
-            if not _is_of_omegaconf(error):
-                raise
-            raise ConfigurationError(f"an override names no place of a list: {error}") from error
         except UnicodeDecodeError as error:
             conf = find_conf_directory(scenario.name, others=map(Path, _config_directories(arguments)))
             for path in _not_utf8((conf, *map(Path, _config_directories(arguments)))):
@@ -121,6 +117,10 @@ def run_program(main: Callable[[], Any], program: str, arguments: Sequence[str],
                     f"{path} is not UTF-8, which a configuration file has to be: {error}"
                 ) from error
             raise
+        except (TypeError, ValueError) as error:
+            if not _is_of_omegaconf(error):
+                raise
+            raise ConfigurationError(f"an override names no place of a list: {error}") from error
     return 0
 
 
