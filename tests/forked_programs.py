@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 __all__ = ["Ended", "Running", "run", "start"]
 
@@ -43,22 +43,34 @@ class Ended:
 class Running:
     """A program that was started, with a session and a process group of its own."""
 
-    def __init__(self, server: subprocess.Popen[str], pid: int, stdout: IO[bytes], stderr: IO[bytes]) -> None:
+    def __init__(self, server: _Server, pid: int, stdout: IO[bytes], stderr: IO[bytes]) -> None:
         self.pid = pid
+        self.is_over = False
         self._server = server
         self._stdout = stdout
         self._stderr = stderr
 
+    def said(self) -> tuple[str, str]:
+        """What the program has printed so far: to standard output, and to standard error."""
+        found = [os.pread(stream.fileno(), os.fstat(stream.fileno()).st_size, 0) for stream in self._streams()]
+        return found[0].decode(), found[1].decode()
+
     def wait(self, limit_s: float = LIMIT_S) -> Ended:
         """Waits for the program's end, once; kills it with all its processes and fails where that takes too long."""
         _tell(self._server, {"wait": self.pid})
-        assert self._server.stdout is not None
-        in_time = bool(select.select([self._server.stdout], [], [], limit_s)[0])
+        in_time = bool(select.select([self._server.answers], [], [], limit_s)[0])
         if not in_time:
             os.killpg(self.pid, signal.SIGKILL)
-        ended = Ended(returncode=_answer(self._server), stdout=_text(self._stdout), stderr=_text(self._stderr))
-        assert in_time, f"the program did not end within {limit_s} s: {ended.stdout}\n{ended.stderr}"
-        return ended
+        returncode = _answer(self._server)
+        self.is_over = True
+        stdout, stderr = self.said()
+        for stream in self._streams():
+            stream.close()
+        assert in_time, f"the program did not end within {limit_s} s: {stdout}\n{stderr}"
+        return Ended(returncode=returncode, stdout=stdout, stderr=stderr)
+
+    def _streams(self) -> tuple[IO[bytes], IO[bytes]]:
+        return self._stdout, self._stderr
 
 
 def run(
@@ -81,7 +93,9 @@ def start(
         program: its file.
         arguments: as on its command line.
         environment: all of its environment, instead of this process's.
-        imports: modules that it is to find imported, besides torch's loaders and torchbucket.
+        imports: modules that it is to find imported, besides torch's loaders and torchbucket: among them
+            `torch._dynamo` where it makes an optimizer or a DTensor, the first of which imports that, for longer than
+            most programs run.
     """
     server = _server(imports)
     with tempfile.TemporaryDirectory() as directory:
@@ -99,64 +113,92 @@ def start(
         return Running(server, pid, paths[0].open("rb"), paths[1].open("rb"))
 
 
+class _Server(NamedTuple):
+    """The pipes to a process that forks."""
+
+    requests: IO[str]
+    answers: IO[str]
+
+
 @functools.cache
-def _server(imports: tuple[str, ...]) -> subprocess.Popen[str]:
-    """The process that forks, one for each set of imports; it ends with its standard input, at our end at last."""
-    server = subprocess.Popen(
-        [sys.executable, "-W", "ignore", __file__, *IMPORTS, *imports],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+def _server(imports: tuple[str, ...]) -> _Server:
+    """The process that forks, one for each set of imports; it ends with its pipe, at our end at last.
+
+    The first imports torch, and the others are forked from that one.
+    """
+    if imports:
+        with tempfile.TemporaryDirectory() as directory:
+            paths = [Path(directory) / name for name in ("requests", "answers")]
+            for path in paths:
+                os.mkfifo(path)
+            _tell(_server(()), {"imports": imports, "pipes": list(map(str, paths))})
+            server = _Server(paths[0].open("w"), paths[1].open())  # In the order in which the other side opens them.
+        atexit.register(server.requests.close)
+        return server
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    atexit.register(server.communicate)
-    return server
+    atexit.register(process.communicate)
+    assert process.stdin is not None and process.stdout is not None
+    return _Server(process.stdin, process.stdout)
 
 
-def _tell(server: subprocess.Popen[str], request: dict[str, object]) -> None:
-    assert server.stdin is not None
-    server.stdin.write(json.dumps(request) + "\n")
-    server.stdin.flush()
+def _tell(server: _Server, request: dict[str, object]) -> None:
+    server.requests.write(json.dumps(request) + "\n")
+    server.requests.flush()
 
 
-def _answer(server: subprocess.Popen[str]) -> int:
-    assert server.stdout is not None
-    return int(server.stdout.readline())
+def _answer(server: _Server) -> int:
+    return int(server.answers.readline())
 
 
-def _text(stream: IO[bytes]) -> str:
-    with stream:
-        return stream.read().decode()
-
-
-def _serve() -> None:
+def _import_and_serve(imports: tuple[str, ...], requests: IO[str], answers: IO[str]) -> None:
     """Forks for each program that is asked for; returns at the end of requests, in a child when its program ended."""
-    for name in sys.argv[1:]:
+    for name in imports:
         __import__(name)
-    for line in sys.stdin:
+    servers = []
+    for line in requests:
         request = json.loads(line)
         if "wait" in request:
-            print(os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1]), flush=True)
-            continue
-        opened, told = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.setsid()
-            for descriptor, path in enumerate([os.devnull, *request["streams"]]):
-                os.dup2(os.open(path, os.O_RDWR), descriptor)
-            os.write(told, b"x")
+            print(os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1]), file=answers, flush=True)
+        elif "imports" in request:
+            pid = os.fork()
+            if pid == 0:
+                pipes = open(request["pipes"][0]), open(request["pipes"][1], "w")  # noqa: PTH123, SIM115  # to its end
+                for descriptor in (0, 1):  # Its parent's pipes, which are to end with that one.
+                    os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
+                _import_and_serve(request["imports"], *pipes)
+                return
+            servers.append(pid)
+        else:
+            opened, told = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                os.close(opened)
+                _run(request, told)
+                return
             os.close(told)
+            os.read(opened, 1)
             os.close(opened)
-            os.environ.clear()
-            os.environ.update(request["environment"])
-            sys.argv[:] = [request["program"], *request["arguments"]]
-            sys.path[0] = str(Path(request["program"]).parent)
-            runpy.run_path(request["program"], run_name="__main__")
-            return
-        os.close(told)
-        os.read(opened, 1)
-        os.close(opened)
-        print(pid, flush=True)
+            print(pid, file=answers, flush=True)
+    for pid in servers:
+        os.waitpid(pid, 0)
+
+
+def _run(request: dict[str, Any], told: int) -> None:
+    """Runs a program in this process, which is a child, and tells when it has its streams."""
+    os.setsid()
+    for descriptor, path in enumerate([os.devnull, *request["streams"]]):
+        os.dup2(os.open(path, os.O_RDWR), descriptor)
+    os.write(told, b"x")
+    os.close(told)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv[:] = [request["program"], *request["arguments"]]
+    sys.path[0] = str(Path(request["program"]).parent)
+    # Its names stay until the interpreter ends, as those of a program do.
+    vars(sys.modules["__main__"]).update(runpy.run_path(request["program"], run_name="__main__"))
 
 
 if __name__ == "__main__":
-    _serve()
+    _import_and_serve(IMPORTS, sys.stdin, sys.stdout)

@@ -1,5 +1,5 @@
-"""One rank that trains FSDP2's and DDP's models: ``model_program.py RANK WORLD_SIZE RENDEZVOUS_FILE ACTION URI
-ENDPOINT``; digests of their whole states are printed as JSON."""
+"""One rank that trains FSDP2's and DDP's models: ``model_program.py RANK WORLD_SIZE RENDEZVOUS_FILE ENDPOINT ACTION
+URI``; digests of their whole states are printed as JSON behind `found: `."""
 
 from __future__ import annotations
 
@@ -96,13 +96,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     rank, world_size = int(sys.argv[1]), int(sys.argv[2])
-    rendezvous, action, uri, endpoint = sys.argv[3:]
+    rendezvous, endpoint, action, uri = sys.argv[3:]
     dist.init_process_group(
         "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world_size, timeout=timedelta(seconds=60)
     )
     config = StoreConfig(endpoint=endpoint, anonymous=True)
     act = {"save": save, "load": load}[action]
-    print(json.dumps({kind: act(kind, uri, config) for kind in ("fsdp2", "ddp")}), flush=True)
+    found = {kind: act(kind, uri, config) for kind in ("fsdp2", "ddp")}
+    print(f"found: {json.dumps(found)}", flush=True)
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()
     os._exit(0)  # gloo's threads can outlast their group, and abort an interpreter that ends

@@ -1,5 +1,5 @@
-"""One rank of a training: ``rank_program.py RANK WORLD_SIZE RENDEZVOUS_FILE ACTION URI ENDPOINT``; what it finds is
-printed as JSON."""
+"""One rank of a training: ``rank_program.py RANK WORLD_SIZE RENDEZVOUS_FILE ENDPOINT [ACTION URI]…``; what it finds of
+each action is printed as a line of JSON behind `found: `."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -130,9 +130,8 @@ class Rank:
         return [told, *self.load()]
 
     def load_once_by_one_that_fails(self) -> list[str]:
-        if dist.get_rank() == 1:
-            torchbucket.dcp.reader.read_all = _no_room
-        return self.load(read_once=True)
+        with _failing_on(1, torchbucket.dcp.reader, "read_all"):
+            return self.load(read_once=True)
 
     def save_in_thread(self) -> list[str]:
         return self._save_in_background(AsyncCheckpointerType.THREAD)
@@ -225,14 +224,17 @@ class Rank:
         return [size - grown[0] for size in grown]
 
     def save_while_one_fails(self, failing: int) -> None:
-        if dist.get_rank() == failing:
-            torchbucket.dcp.writer.write_file = _no_room
-        self.save()
+        with _failing_on(failing, torchbucket.dcp.writer, "write_file"):
+            self.save()
 
     def save_while_one_dies(self, dying: int) -> None:
         if dist.get_rank() == dying:
             torchbucket.dcp.writer.write_file = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
         self.save()
+
+
+def _failing_on(rank: int, module: ModuleType, name: str) -> contextlib.AbstractContextManager[object]:
+    return patch.object(module, name, _no_room) if dist.get_rank() == rank else contextlib.nullcontext()
 
 
 class _Failing(BucketStorageReader):
@@ -276,30 +278,35 @@ def _same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
+def _found(act: Callable[..., Any], *arguments: int) -> Any:
+    try:
+        return act(*arguments)
+    except dcp.CheckpointException as error:
+        return {str(failed): f"{type(cause[0]).__name__}: {cause[0]}" for failed, cause in error.failures.items()}
+    except Exception as error:  # noqa: BLE001  # it is told
+        return f"{type(error).__name__}: {error}"
+
+
 def main(kind: type[Rank] = Rank) -> None:
     warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
     rank, world_size = int(sys.argv[1]), int(sys.argv[2])
-    rendezvous, action, uri, endpoint = sys.argv[3:]
+    rendezvous, endpoint, *words = sys.argv[3:]
     dist.init_process_group(
         "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world_size, timeout=timedelta(seconds=60)
     )
     # A second request for a late read would count among the bytes that are sent.
     config = StoreConfig(endpoint=endpoint, anonymous=True, hedge_share=0)
-    one = kind(init_device_mesh("cpu", (world_size,)), uri, config)
-    name, *arguments = action.split()
-    act: Callable[..., Any] = getattr(one, name)
-    try:
-        result = act(*map(int, arguments))
-    except dcp.CheckpointException as error:
-        result = {str(failed): f"{type(cause[0]).__name__}: {cause[0]}" for failed, cause in error.failures.items()}
-    except Exception as error:  # noqa: BLE001  # it is told
-        result = f"{type(error).__name__}: {error}"
-    print(json.dumps(result), flush=True)
-    if name == "save_while_one_dies":
-        os._exit(0)  # a group that has lost a rank cannot be left
+    mesh = init_device_mesh("cpu", (world_size,))
+    for action, uri in zip(words[::2], words[1::2], strict=True):
+        name, *arguments = action.split()
+        act: Callable[..., Any] = getattr(kind(mesh, uri, config), name)
+        print(f"found: {json.dumps(_found(act, *map(int, arguments)))}", flush=True)
+        if name == "save_while_one_dies":
+            os._exit(0)  # a group that has lost a rank cannot be left
     with contextlib.suppress(RuntimeError):
         dist.destroy_process_group()
-    if "process" not in name:  # which has a process to end
+    if not any("process" in word for word in words[::2]):  # which has a process to end
         os._exit(0)  # gloo's threads can outlast their group, and abort an interpreter that ends
 
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from forked_programs import start
+from rank_runs import run_ranks
 
 from buckettestbed.launch import launch_testbed
 from torchbucket import StoreConfig
 from torchbucket.dcp import verify
 
 PROGRAM = Path(__file__).with_name("model_program.py")
-IMPORTS = (
-    "torch.distributed.tensor",
-    "torch.distributed.fsdp",
-    "torch.nn.parallel",
-    "torchbucket.dcp.writer",
-    "torchbucket.dcp.reader",
-)
 
 
 def test_what_two_ranks_save_one_and_three_load(tmp_path: Path) -> None:
@@ -26,16 +18,8 @@ def test_what_two_ranks_save_one_and_three_load(tmp_path: Path) -> None:
     with launch_testbed(buckets=["data"], opaque_etags=True) as testbed:
 
         def act(world_size: int, action: str) -> list[dict[str, str]]:
-            rendezvous = tmp_path / f"{action}-{world_size}"
-            running = [
-                start(PROGRAM, rank, world_size, rendezvous, action, uri, testbed.s3_endpoint, imports=IMPORTS)
-                for rank in range(world_size)
-            ]
-            found = []
-            for one in running:
-                ended = one.wait()
-                assert ended.returncode == 0, ended.stderr
-                found.append(json.loads(ended.stdout.splitlines()[-1]))
+            endpoint = testbed.s3_endpoint
+            (found,) = run_ranks(PROGRAM, world_size, ((action, uri),), directory=tmp_path, endpoint=endpoint)
             return found
 
         saved, same = act(2, "save")

@@ -3,8 +3,6 @@ told."""
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
-from forked_programs import start
+from rank_runs import run_ranks
 
 from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import StoreConfig
@@ -22,10 +20,8 @@ from torchbucket.safetensors import load_file
 from torchbucket.store import open_store
 
 PROGRAM = Path(__file__).with_name("safetensors_rank_program.py")
-IMPORTS = ("torch.distributed.tensor", "torchbucket.dcp.writer", "torchbucket.dcp.reader")
 INDEX = "model.safetensors.index.json"
 LARGE_BYTES = 22 << 20
-_numbers = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +35,8 @@ def ranks(testbed: RunningTestbed, tmp_path: Path) -> Any:
     """Has so many ranks do something; returns what each has found."""
 
     def act(world_size: int, action: str, uri: str) -> list[Any]:
-        rendezvous = tmp_path / f"rendezvous-{next(_numbers)}"
-        running = [
-            start(PROGRAM, rank, world_size, rendezvous, action, uri, endpoint_of(testbed, uri), imports=IMPORTS)
-            for rank in range(world_size)
-        ]
-        found = []
-        for one in running:
-            ended = one.wait()
-            assert ended.returncode == 0, ended.stderr
-            found.append(json.loads(ended.stdout.splitlines()[-1]))
+        endpoint = endpoint_of(testbed, uri)
+        (found,) = run_ranks(PROGRAM, world_size, ((action, uri),), directory=tmp_path, endpoint=endpoint)
         return found
 
     return act
