@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("COLUMNS", None)  # how wide this terminal is says nothing of what is tested
+    # So that the processes of a forkserver have it, which would each import torch.
+    multiprocessing.set_forkserver_preload(["torchbucket.datasets"])
     Table.writes = config.getoption("--write-tables")
     settings.load_profile("nightly" if config.getoption("--nightly") else "commit")
 

@@ -1,8 +1,6 @@
 """Reads data sets with the compose strategy, in processes that end in one of many ways.
 
-Takes commands on standard input and answers each with one line: ``start SCENARIO OUTPUT ERRORS ARGUMENT…`` forks a
-process of its own session and answers its number; ``wait NUMBER`` answers its exit status, negative for a signal. So
-all of them share one import of torch, and each ends as a program does.
+Usage: python compose_program.py SCENARIO ENDPOINT [START_METHOD]
 
 A scenario prints ``ready`` when temporary objects are on their way and it waits to be ended.
 """
@@ -10,17 +8,16 @@ A scenario prints ``ready`` when temporary objects are on their way and it waits
 from __future__ import annotations
 
 import concurrent.futures.thread
-import os
-import shlex
 import signal
 import sys
 import time
 
 from torch.utils.data import DataLoader
+from torch.utils.data._utils import worker
 
 from torchbucket import Compose, IterableDataset, MapDataset, StoreConfig
 
-COUNT = 400
+COUNT = 120
 PREFIX = "gs://data/small/"
 
 
@@ -29,7 +26,7 @@ def ready() -> None:
 
 
 def refuse(reader):
-    if reader.key.endswith("150"):
+    if reader.key.endswith("050"):
         raise ValueError("a label is missing")
     return reader.read()
 
@@ -135,28 +132,13 @@ def workers_failing(endpoint: str, method: str) -> None:
 
 
 def workers_waiting(endpoint: str, method: str) -> None:
+    worker.MP_STATUS_CHECK_INTERVAL = 0.1  # after which a worker looks whether its parent lives; 5 s are long to wait
     batches = iter(loader(endpoint, method))
     next(batches)
     ready()
     time.sleep(60)
 
 
-def serve() -> None:
-    for line in sys.stdin:
-        command, *arguments = shlex.split(line)
-        if command == "wait":
-            print(os.waitstatus_to_exitcode(os.waitpid(int(arguments[0]), 0)[1]), flush=True)
-            continue
-        scenario, output, errors, *rest = arguments
-        pid = os.fork()
-        if pid == 0:
-            os.setsid()
-            for descriptor, path in ((0, os.devnull), (1, output), (2, errors)):
-                os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), descriptor)
-            globals()[scenario](*rest)
-            return
-        print(pid, flush=True)
-
-
 if __name__ == "__main__":
-    serve()
+    scenario, *arguments = sys.argv[1:]
+    globals()[scenario](*arguments)

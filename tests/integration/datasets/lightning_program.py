@@ -1,10 +1,10 @@
 """Trains with Lightning as a user would: a data module, two ranks, a checkpoint in the middle of an epoch.
 
-Usage: python lightning_program.py KIND URI LOG RANKS
+Usage: python lightning_program.py KIND URI LOG STRATEGY
 
-Each rank writes what it was given to LOG.<rank>: a line of epoch and sample numbers a batch. A single rank trains once
-more, is stopped after each of two numbers of steps with a checkpoint, and goes on from it with all objects made anew,
-in LOG.<steps>.
+STRATEGY is of two ranks, or `auto` for one. Each rank writes what it was given to LOG.<rank>: a line of epoch and
+sample numbers a batch. A single rank trains once more, is stopped after each of two numbers of steps with a
+checkpoint, and goes on from it with all objects made anew, in LOG.<steps>.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class StopAfter(lightning.Callback):
             raise StoppedError
 
 
-def train(kind: str, uri: str, log: str, ranks: int, *, stop: StopAfter | None = None, resume: str | None = None):
+def train(kind: str, uri: str, log: str, strategy: str, *, stop: StopAfter | None = None, resume: str | None = None):
     trainer = lightning.Trainer(
         max_epochs=2,
         accelerator="cpu",
-        devices=ranks,
-        strategy="ddp" if ranks > 1 else "auto",
+        devices=1 if strategy == "auto" else 2,
+        strategy=strategy,
         callbacks=[stop] if stop else [],
         logger=False,
         enable_progress_bar=False,
@@ -95,13 +95,13 @@ def train(kind: str, uri: str, log: str, ranks: int, *, stop: StopAfter | None =
 
 
 if __name__ == "__main__":
-    kind, uri, log, ranks = sys.argv[1:]
+    kind, uri, log, strategy = sys.argv[1:]
     warnings.simplefilter("ignore")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    train(kind, uri, log, int(ranks))
-    if ranks == "1":
+    train(kind, uri, log, strategy)
+    if strategy == "auto":
         for steps in (5, 10):
             checkpoint = f"{log}.ckpt"
             with contextlib.suppress(StoppedError):
-                train(kind, uri, f"{log}.{steps}", 1, stop=StopAfter(steps, checkpoint))
-            train(kind, uri, f"{log}.{steps}", 1, resume=checkpoint)
+                train(kind, uri, f"{log}.{steps}", strategy, stop=StopAfter(steps, checkpoint))
+            train(kind, uri, f"{log}.{steps}", strategy, resume=checkpoint)

@@ -6,9 +6,9 @@ Usage: python loader_program.py SCENARIO START_METHOD URI [ENDPOINT]
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import sys
-import time
 import traceback
 from pathlib import Path
 
@@ -18,6 +18,8 @@ import torch.multiprocessing
 from torch.utils.data import DataLoader
 
 from torchbucket import IterableDataset, MapDataset, StoreConfig
+
+go_on = multiprocessing.get_context("fork").Event()  # of workers that wait
 
 
 def sample_of(reader):
@@ -78,7 +80,8 @@ def interrupted(method: str, uri: str, config: StoreConfig) -> object:
     """Ctrl-C in the middle of an epoch: the parent stops, and its workers with it."""
     found = {}
     for kind in (MapDataset, IterableDataset):
-        loader = loader_of(kind.from_prefix(uri, config=config, transform=slow_sample), method)
+        go_on.clear()
+        loader = loader_of(kind.from_prefix(uri, config=config, transform=sample_of_the_first), method)
         batches = iter(loader)
         next(batches)
         workers = [worker.pid for worker in batches._workers]
@@ -88,14 +91,16 @@ def interrupted(method: str, uri: str, config: StoreConfig) -> object:
                 pass
             found[kind.__name__] = "not interrupted"
         except KeyboardInterrupt:
-            pass
+            go_on.set()
         del batches, loader  # after the exception, which holds the frames that hold the iterator
         found.setdefault(kind.__name__, [pid for pid in workers if psutil.pid_exists(pid)])
     return found
 
 
-def slow_sample(reader):
-    time.sleep(0.2)
+def sample_of_the_first(reader):
+    """The sample; after each worker's first batch when the parent has been interrupted."""
+    if reader.key[-3:] >= "010":
+        go_on.wait(60)
     return sample_of(reader)
 
 
@@ -105,12 +110,13 @@ def waiting(method: str, uri: str, config: StoreConfig) -> object:
     try:
         next(iter(DataLoader(dataset, num_workers=1, multiprocessing_context=method, timeout=1)))
     except RuntimeError as error:
+        go_on.set()  # else the loader waits 5 s for its worker
         return str(error)
     return "no error"
 
 
 def hang(reader):
-    time.sleep(600)
+    go_on.wait(600)
 
 
 def ranks(method: str, uri: str, config: StoreConfig) -> object:
@@ -129,6 +135,7 @@ def run_rank(rank: int, method: str, uri: str, config: StoreConfig, meeting: Pat
 
 if __name__ == "__main__":
     signal.signal(signal.SIGALRM, signal.default_int_handler)
+    multiprocessing.set_forkserver_preload(["torchbucket.datasets", "torch.distributed", "psutil"])
     scenario, method, uri = sys.argv[1:4]
     settings = StoreConfig(endpoint=sys.argv[4], region="us-east-1", anonymous=True) if sys.argv[4:] else StoreConfig()
     print(json.dumps(globals()[scenario](method, uri, settings)))

@@ -1,11 +1,12 @@
 """Trains from tar shards, stops and goes on as a user's script would, with real workers, and checks every sample.
 
-Usage: python tar_program.py URI ENDPOINT
+Usage: python tar_program.py URI ENDPOINT START_METHOD
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 
 from torch.utils.data import DataLoader
@@ -76,11 +77,13 @@ def check_other_layout(uri: str, config: StoreConfig, count: int) -> None:
 
 
 if __name__ == "__main__":
-    uri, endpoint = sys.argv[1:]
+    uri, endpoint, method = sys.argv[1:]
     config = StoreConfig(endpoint=endpoint, anonymous=True, region=None if uri.startswith("gs:") else "us-east-1")
     source = dataset(uri, config)
-    count = len(samples(loader(source, 2, "spawn", kind=DataLoader)))
+    copy = pickle.loads(pickle.dumps(source))
+    count = len(samples(loader(source, 2, method, kind=DataLoader)))
     assert source.epoch == 1
+    assert len(samples(loader(copy, 0, method))) == count
     check_resumption(uri, config, 0, [7])
     check_resumption(uri, config, 2, [6])
     check_other_layout(uri, config, count)

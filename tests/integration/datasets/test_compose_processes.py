@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+import forked_programs
 import pytest
 from compose_program import COUNT
+from forked_programs import Running
 
 from buckettestbed.launch import RunningTestbed, launch_testbed
 from torchbucket import StoreConfig, sweep_temporaries
@@ -35,70 +33,39 @@ def config(testbed) -> StoreConfig:
 
 
 @pytest.fixture(scope="module")
-def bucket(config) -> Store:
-    store = open_store("gs://data", config)
-    for number in range(COUNT):
-        store.write(f"small/{number:03}", f"{number}".encode() * 20)
-    return store
+def bucket(testbed, config) -> Store:
+    testbed.put_objects("data", [(f"small/{number:03}", 20 + number) for number in range(COUNT)])
+    return open_store("gs://data", config)
 
 
-@pytest.fixture(scope="module")
-def program() -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process
-        process.communicate()
+def wait_until_ready(process: Running) -> None:
+    while (said := process.said()) != ("ready\n", ""):
+        assert not said[1]
+        time.sleep(0.01)
 
 
-@dataclass
-class Started:
-    """A process that runs a scenario."""
-
-    program: subprocess.Popen[str]
-    pid: int
-    output: Path
-    errors: Path
-    over: bool = False
-
-    def wait_until_ready(self) -> None:
-        while self.output.read_text() != "ready\n":
-            assert not self.errors.read_text()
-            time.sleep(0.01)
-
-    def ended(self) -> tuple[int, str]:
-        """Wait for its end; its status, and what it wrote to standard error."""
-        status = int(asked(self.program, "wait", str(self.pid)))
-        self.over = True
-        return status, self.errors.read_text()
-
-
-def asked(program: subprocess.Popen[str], *words: str) -> str:
-    program.stdin.write(shlex.join(words) + "\n")
-    program.stdin.flush()
-    return program.stdout.readline()
+def ended(process: Running) -> tuple[int, str]:
+    """Wait for its end; its status, and what it wrote to standard error."""
+    found = process.wait()
+    return found.returncode, found.stderr
 
 
 @pytest.fixture
-def started(testbed, bucket, program, tmp_path) -> Iterator[Callable[..., Started]]:
+def started(testbed, bucket) -> Iterator[Callable[..., Running]]:
     """Starts a scenario; every test begins and ends without temporaries, and some are made in between."""
     assert left(bucket) == []
     testbed.reset_counts()
-    processes: list[Started] = []
+    processes: list[Running] = []
 
-    def start(scenario: str, *arguments: str) -> Started:
-        output, errors = tmp_path / "output", tmp_path / "errors"
-        output.touch()
-        errors.touch()
-        pid = int(asked(program, "start", scenario, str(output), str(errors), testbed.gcs_endpoint, *arguments))
-        processes.append(Started(program, pid, output, errors))
+    def start(scenario: str, *arguments: str) -> Running:
+        processes.append(forked_programs.start(PROGRAM, scenario, testbed.gcs_endpoint, *arguments))
         return processes[-1]
 
     yield start
     for process in processes:
-        if not process.over:
+        if not process.is_over:
             os.killpg(process.pid, signal.SIGKILL)
-            process.ended()
+            process.wait()
     assert testbed.counts()["requests"].get("compose_object"), "nothing was composed, so this shows nothing"
 
 
@@ -132,14 +99,14 @@ def wait_until_none_is_left(bucket: Store) -> None:
     ],
 )
 def test_a_process_that_ends_by_itself_leaves_none(started, bucket, scenario, status, message):
-    found, errors = started(scenario).ended()
+    found, errors = ended(started(scenario))
     assert (found, message in errors) == (status, True), errors
     assert left(bucket) == []
 
 
 def test_a_loop_left_early_leaves_none_while_the_process_goes_on(started, bucket):
     process = started("broken_off")
-    process.wait_until_ready()
+    wait_until_ready(process)
     assert left(bucket) == []
 
 
@@ -154,19 +121,19 @@ def test_a_loop_left_early_leaves_none_while_the_process_goes_on(started, bucket
 )
 def test_a_signal_ends_the_process_as_ever_and_leaves_none(started, bucket, scenario, number, status):
     process = started(scenario)
-    process.wait_until_ready()
+    wait_until_ready(process)
     assert left(bucket)
     os.kill(process.pid, number)
-    found, errors = process.ended()
+    found, errors = ended(process)
     assert found == status, errors
     assert left(bucket) == []
 
 
 def test_a_programs_own_handler_is_left_alone(started, bucket):
     process = started("own_handler")
-    process.wait_until_ready()
+    wait_until_ready(process)
     os.kill(process.pid, signal.SIGTERM)
-    found, errors = process.ended()
+    found, errors = ended(process)
     assert found == 0, errors
     assert left(bucket) == []
 
@@ -181,7 +148,7 @@ def test_a_programs_own_handler_is_left_alone(started, bucket):
     ],
 )
 def test_workers_leave_none(started, bucket, scenario, status, method):
-    found, errors = started(scenario, method).ended()
+    found, errors = ended(started(scenario, method))
     assert found == status, errors
     assert left(bucket) == []
 
@@ -189,28 +156,28 @@ def test_workers_leave_none(started, bucket, scenario, status, method):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_a_loader_and_its_workers_leaves_none(started, bucket, number):
     process = started("workers_waiting", "fork")
-    process.wait_until_ready()
+    wait_until_ready(process)
     assert left(bucket)
     os.killpg(process.pid, number)
-    found, errors = process.ended()
+    found, errors = ended(process)
     assert found == -number, errors
     wait_until_none_is_left(bucket)
 
 
 def test_workers_whose_parent_is_killed_remove_theirs(started, bucket):
     process = started("workers_waiting", "fork")
-    process.wait_until_ready()
+    wait_until_ready(process)
     assert left(bucket)
     os.kill(process.pid, signal.SIGKILL)
-    process.ended()
+    ended(process)
     wait_until_none_is_left(bucket)
 
 
 def test_what_a_killed_process_leaves_is_swept(started, bucket, config):
     process = started("waiting")
-    process.wait_until_ready()
+    wait_until_ready(process)
     os.kill(process.pid, signal.SIGKILL)
-    process.ended()
+    ended(process)
     keys = left_at_rest(bucket)
     assert keys
     assert sweep_temporaries("gs://data", config=config).removed == ()  # too young

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.timeout(400)
 
 PROGRAM = Path(__file__).with_name("framework_program.py")
 HANG_LIMIT_S = 380
+IMPORTS = {"accelerate": ("accelerate",)}
 COUNT, WHOLE = 53, 48  # the second one is a multiple of a batch on every rank and in every worker
 SHARDS, IN_SHARD = 5, 10
 BATCH, RANKS, MOST_WORKERS = 4, 2, 2
@@ -57,7 +58,10 @@ def some(*ways: str) -> object:
 def read_by_ranks(framework: str, bucket: str, directory: Path, ways: Sequence[str] = ()) -> dict[str, list]:
     """What each rank was given, by the way of reading: the ways that are named, or every one."""
     ranks = [
-        forked_programs.start(PROGRAM, framework, bucket, directory / "meeting", rank, *ways) for rank in range(RANKS)
+        forked_programs.start(
+            PROGRAM, framework, bucket, directory / "meeting", rank, *ways, imports=IMPORTS.get(framework, ())
+        )
+        for rank in range(RANKS)
     ]
     ended = [rank.wait(HANG_LIMIT_S) for rank in ranks]
     assert [rank.returncode for rank in ended] == [0] * RANKS, "\n".join(rank.stderr[-3000:] for rank in ended)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+import forked_programs
 
 SCRIPT = Path(__file__).resolve().parents[3] / "utils" / "measure_dataset_memory.py"
 
 
 def test_a_small_table():
     arguments = ["--objects", "2000", "--workers", "2", "--start-method", "fork", "--only", "columns"]
-    done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=100)
+    done = forked_programs.run(SCRIPT, *arguments)
     assert done.returncode == 0, done.stderr
     started, touched = (line.strip("|").split("|") for line in done.stdout.splitlines())
     assert [cell.strip() for cell in started[:2]] == ["torchbucket", "started"]

@@ -56,8 +56,10 @@ def config_of(testbed: RunningTestbed, scheme: str, **settings) -> StoreConfig:
     return StoreConfig(endpoint=testbed.s3_endpoint, region="us-east-1", anonymous=True, **settings)
 
 
-def test_loaders_with_workers_stop_and_go_on(testbed):
-    done = forked_programs.run(PROGRAM, "gs://data/shards/", testbed.gcs_endpoint)
+# That each worker by spawn imports torch costs seconds; test_workers has other data sets sent so on each commit.
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.nightly)])
+def test_loaders_with_workers_stop_and_go_on(testbed, method):
+    done = forked_programs.run(PROGRAM, "gs://data/shards/", testbed.gcs_endpoint, method)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == SHARDS * SAMPLES
 
