@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import re
 import socket
@@ -58,6 +59,7 @@ class ScriptedS3:
         self.tags: dict[str, str] = {}  # those that are not the MD5 of the content
         self.part_tag: str | None = None  # of every part, instead of the MD5 of its content
         self.uploads: dict[str, dict[int, bytes]] = {}
+        self._part_tags: dict[tuple[str, int], str] = {}
         self.faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
         self.seen: list[Seen] = []
         self.pages: list[bytes] = []
@@ -174,15 +176,18 @@ class ScriptedS3:
         if upload not in self.uploads:
             return _error(404, "NoSuchUpload")
         if seen.kind == "upload_part":
-            self.uploads[upload][int(seen.query["partNumber"])] = seen.body
-            return 200, {"etag": self.part_tag or _tag(seen.body)}, b""
+            number = int(seen.query["partNumber"])
+            self.uploads[upload][number] = seen.body
+            self._part_tags[upload, number] = _tag(seen.body)
+            return 200, {"etag": self.part_tag or self._part_tags[upload, number]}, b""
         parts = self.uploads.pop(upload)
         if seen.kind == "abort_upload":
             return 204, {}, b""
         numbers = [int(number) for number in re.findall(rb"<PartNumber>(\d+)</PartNumber>", seen.body)]
         assert numbers == sorted(parts), (numbers, sorted(parts))
         self.objects[seen.key] = b"".join(parts[number] for number in numbers)
-        digest = hashlib.md5(b"".join(hashlib.md5(parts[number]).digest() for number in numbers)).hexdigest()
+        tags = (self._part_tags[upload, number] for number in numbers)
+        digest = hashlib.md5(b"".join(bytes.fromhex(tag.strip('"')) for tag in tags)).hexdigest()
         self.tags[seen.key] = f'"{digest}-{len(numbers)}"'
         body = f"<CompleteMultipartUploadResult><ETag>{self.tags[seen.key]}</ETag></CompleteMultipartUploadResult>"
         return 200, {}, body.encode()
@@ -251,5 +256,6 @@ def _error(status: int, code: str, *, empty: bool = False) -> tuple[int, dict[st
     return status, {}, b"" if empty else error_body(code)
 
 
+@functools.lru_cache(8)  # An object that is read in ranges is asked for its tag again and again.
 def _tag(content: bytes) -> str:
     return f'"{hashlib.md5(content).hexdigest()}"'

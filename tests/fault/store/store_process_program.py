@@ -23,7 +23,7 @@ from torchbucket.errors import StoreError, TransportError
 from torchbucket.store import Read, Store, open_store
 from torchbucket.store.wrappers import LimitedStore
 
-SMALL = 100
+SMALL = 40
 LARGE_BYTES = 6 * MIB  # Two parts.
 
 
@@ -43,7 +43,7 @@ def make(store: Store) -> None:
     store.write("large", large())
 
 
-def check(store: Store, first: int, count: int = 40) -> None:
+def check(store: Store, first: int, count: int = 15) -> None:
     futures = {n % SMALL: store.submit_read(Read(key=f"k{n % SMALL}")) for n in range(first, first + count)}
     whole = store.submit_read(Read(key="large", size_bytes=LARGE_BYTES))
     for number, future in futures.items():
@@ -59,7 +59,7 @@ def forks_while_busy(store: Store) -> None:
     def read_on(first: int) -> None:
         try:
             while not stop.is_set():
-                check(store, first, 20)
+                check(store, first)
         except BaseException as error:  # noqa: BLE001
             failures.append(repr(error))
 
@@ -67,7 +67,7 @@ def forks_while_busy(store: Store) -> None:
     for thread in threads:
         thread.start()
     time.sleep(0.2)
-    for number in range(9):
+    for number in range(6):
         pid = os.fork()
         if pid == 0:
             try:
@@ -116,7 +116,7 @@ def fork_from_a_callback(store: Store) -> None:
 def parents_future_in_a_child(store: Store) -> None:
     """The answer to a request on the way at the fork is the parent's; the child is told so and does not wait."""
     make(store)
-    futures = [store.submit_read(Read(key="large")) for _ in range(50)]
+    futures = [store.submit_read(Read(key="large")) for _ in range(20)]
     writer = store.open_writer("w")
     writer.write(b"x")
     pid = os.fork()
@@ -151,8 +151,8 @@ def start_methods(store: Store) -> None:
     make(store)
     check(store, 0)
     for method in ("fork", "forkserver", "spawn"):
-        with multiprocessing.get_context(method).Pool(2) as pool:
-            assert pool.starmap(_in_worker, [(store, n) for n in range(4)]) == [True] * 4
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            assert pool.starmap(_in_worker, [(store, n) for n in range(2)]) == [True] * 2
     check(store, 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import pickle
 import random
 import urllib.request
@@ -21,7 +22,7 @@ from torchbucket.store import Read, RequestRecord, Store, open_store
 from torchbucket.store.http.checksums import ALGORITHMS
 
 SMALL = random.Random(1).randbytes(100 * KIB)
-LARGE = random.Random(2).randbytes(23 * MIB)
+LARGE = random.Random(2).randbytes(13 * MIB)
 PART = 5 * MIB
 
 Opened = Callable[..., Store]
@@ -94,20 +95,17 @@ def test_a_damaged_byte_of_a_small_object_is_fetched_again(
     assert gets(testbed) == 3
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["known-size", "unknown-size"])
-@pytest.mark.parametrize("into", [True, False], ids=["into", "own-memory"])
-@pytest.mark.parametrize("struck", [1, 3])
-def test_a_damaged_byte_in_one_range_of_many_is_fetched_again(
-    testbed: RunningTestbed, store: Opened, known: bool, into: bool, struck: int
-) -> None:
+def test_a_damaged_byte_in_one_range_of_many_is_fetched_again(testbed: RunningTestbed, store: Opened) -> None:
     subject = store()
     subject.write("large", LARGE)
-    testbed.set_faults([corrupt(methods=["GET"], nth=struck)])
-    target = memoryview(bytearray(len(LARGE))) if into else None
-    size = len(LARGE) if known else None
-    data = subject.submit_read(Read(key="large", size_bytes=size, into=target)).result(60).data
-    assert data == LARGE
-    assert target is None or target == LARGE
+    for struck, into, known in itertools.product((1, 3), (True, False), (True, False)):
+        testbed.set_faults([corrupt(methods=["GET"], nth=struck)])
+        target = memoryview(bytearray(len(LARGE))) if into else None
+        size = len(LARGE) if known else None
+        data = subject.submit_read(Read(key="large", size_bytes=size, into=target)).result(60).data
+        case = f"range {struck}, into={into}, known={known}"
+        assert data == LARGE, case
+        assert target is None or target == LARGE, case
 
 
 def test_only_what_came_differently_is_fetched_a_third_time(
@@ -116,11 +114,11 @@ def test_only_what_came_differently_is_fetched_a_third_time(
     subject = store(concurrency=1)
     subject.write("large", LARGE)
     records.clear()
-    # Five ranges: one is damaged the first time, and another, or the same, the second time.
-    testbed.set_faults([corrupt(methods=["GET"], nth=2), corrupt(methods=["GET"], nth=9)])
+    # Three ranges: one is damaged the first time, and another, or the same, the second time.
+    testbed.set_faults([corrupt(methods=["GET"], nth=2), corrupt(methods=["GET"], nth=6)])
     assert subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60).data == LARGE
     reads = sum(record.operation == "get_object" for record in records)
-    assert 11 <= reads <= 12
+    assert 7 <= reads <= 8
 
 
 def test_an_epoch_under_frequent_damage_is_right(testbed: RunningTestbed, store: Opened) -> None:
@@ -160,7 +158,7 @@ def test_damage_in_every_fetch_of_a_range_is_named(testbed: RunningTestbed, stor
     subject = store()
     subject.write("large", LARGE)
     testbed.set_faults([corrupt(methods=["GET"], probability=1.0)])
-    with pytest.raises(ChecksumError, match="5 ranges together") as caught:
+    with pytest.raises(ChecksumError, match="3 ranges together") as caught:
         subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60)
     assert 2 <= caught.value.attempts <= 4
 
@@ -201,7 +199,7 @@ def test_an_object_of_unknown_size_costs_no_more_requests_than_it_has_parts(
     testbed: RunningTestbed, store: Opened, scheme: str, into: bool
 ) -> None:
     subject = store()
-    for size, whole, ranges in ((0, 1, 0), (len(SMALL), 1, 0), (PART + MIB, 1, 0), (len(LARGE), 1, 4)):
+    for size, whole, ranges in ((0, 1, 0), (len(SMALL), 1, 0), (PART + MIB, 1, 0), (len(LARGE), 1, 2)):
         subject.write("unknown", LARGE[:size])
         testbed.reset_counts()
         target = memoryview(bytearray(size)) if into else None
@@ -355,7 +353,7 @@ def test_a_wrong_stored_checksum_is_named(server: ScriptedS3, opened: Opened) ->
         subject.submit_read(Read(key="large", size_bytes=len(LARGE))).result(60)
     assert (caught.value.expected, caught.value.computed) == (crc32(b"another"), crc32(LARGE))
     # Twice the same: a third time would bring it again.
-    assert sum("range" in seen.headers for seen in server.of("get_object")) == 10
+    assert sum("range" in seen.headers for seen in server.of("get_object")) == 6
 
 
 def test_a_digest_of_a_large_object_accuses_no_range(server: ScriptedS3, opened: Opened) -> None:
@@ -417,10 +415,10 @@ def test_an_upload_that_became_another_object_is_named(
 ) -> None:
     text = ALGORITHMS["crc64nvme"].of([LARGE if right else b"another"]).text
     said = f"<ChecksumCRC64NVME>{text}</ChecksumCRC64NVME>" + (f"<ChecksumType>{kind}</ChecksumType>" if kind else "")
-    body = f'<CompleteMultipartUploadResult><ETag>"t-5"</ETag>{said}</CompleteMultipartUploadResult>'
+    body = f'<CompleteMultipartUploadResult><ETag>"t-3"</ETag>{said}</CompleteMultipartUploadResult>'
     server.faults["complete_upload"].append(Fault(status=200, body=body.encode(), applied=True))
     if not raises:
-        assert opened().write("large", LARGE).version == '"t-5"'
+        assert opened().write("large", LARGE).version == '"t-3"'
         return
     with pytest.raises(ChecksumError, match="write it anew") as caught:
         opened().write("large", LARGE)

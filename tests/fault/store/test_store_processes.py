@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -37,13 +38,29 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(request: pytest.FixtureRequest) -> Iterator[Served]:
-    _, *options = request.param.split("-")
-    with launch_testbed(buckets=["data"], tls="tls" in options, require_auth="auth" in options) as running:
-        variables = {}
-        if running.credentials is not None:
-            variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(running.credentials.service_accounts["default"])
-        yield Served(testbed=running, kind=request.param, variables=variables)
+def serve() -> Iterator[Callable[[str], Served]]:
+    """Starts the testbed of a kind, each once."""
+    with contextlib.ExitStack() as stack:
+        known: dict[str, Served] = {}
+
+        def one(kind: str) -> Served:
+            if kind not in known:
+                _, *options = kind.split("-")
+                testbed = launch_testbed(buckets=["data"], tls="tls" in options, require_auth="auth" in options)
+                running = stack.enter_context(testbed)
+                variables = {}
+                if running.credentials is not None:
+                    account = running.credentials.service_accounts["default"]
+                    variables["GOOGLE_APPLICATION_CREDENTIALS"] = str(account)
+                known[kind] = Served(testbed=running, kind=kind, variables=variables)
+            return known[kind]
+
+        yield one
+
+
+@pytest.fixture
+def served(request: pytest.FixtureRequest, serve: Callable[[str], Served]) -> Served:
+    return serve(request.param)
 
 
 def run(

@@ -95,14 +95,13 @@ ONCE = [
 
 
 @pytest.mark.parametrize("fault", ONCE, ids=lambda fault: "-".join(map(str, fault.values())))
-@pytest.mark.parametrize("into", [False, True])
-def test_a_read_survives(place: Place, fault: dict[str, object], into: bool) -> None:
+def test_a_read_survives(place: Place, fault: dict[str, object]) -> None:
     place.store.write(f"{place.area}k", SMALL)
-    place.faults({**fault, "operations": ["get_object", "get_object_range"]})
-    memory = memoryview(bytearray(len(SMALL))) if into else None
-    found = place.store.submit_read(Read(key=f"{place.area}k", into=memory, size_bytes=len(SMALL))).result()
-    assert found.data == SMALL
-    assert place.struck() == fault["times"]
+    for memory in (None, memoryview(bytearray(len(SMALL)))):
+        place.faults({**fault, "operations": ["get_object", "get_object_range"]})
+        found = place.store.submit_read(Read(key=f"{place.area}k", into=memory, size_bytes=len(SMALL))).result()
+        assert found.data == SMALL
+        assert place.struck() == fault["times"]
 
 
 @pytest.mark.parametrize("fault", ONCE[:7], ids=lambda fault: "-".join(map(str, fault.values())))
@@ -113,9 +112,8 @@ def test_a_large_read_survives(place: Place, fault: dict[str, object]) -> None:
     assert place.struck() == fault["times"]
 
 
+@pytest.mark.nightly  # libcurl takes seconds to notice; each commit has it in test_store_read_faults
 def test_a_read_that_stands_still_goes_on(place: Place) -> None:
-    if place.scheme == "s3":
-        pytest.skip("libcurl takes seconds to notice; test_store_read_faults has it for S3")
     place.store.write(f"{place.area}k", SMALL)
     place.faults({"kind": "stall", "seconds": 60, "after_bytes": 70_000, "times": 1, "operations": ["get_object"]})
     assert place.store.submit_read(Read(key=f"{place.area}k", size_bytes=len(SMALL))).result().data == SMALL
