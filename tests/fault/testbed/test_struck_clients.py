@@ -100,7 +100,7 @@ def testbed() -> Iterator[RunningTestbed]:
         patched.setenv("AWS_ACCESS_KEY_ID", "key")
         patched.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         with launch_testbed(buckets=[BUCKET], log_requests=10_000) as running:
-            put_empty(running, NAMES + OLD)
+            running.put_objects(BUCKET, [(name, 0) for name in NAMES + OLD])
             yield running
 
 
