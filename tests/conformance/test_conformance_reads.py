@@ -113,7 +113,7 @@ def test_a_known_size_is_checked(made: Subject) -> None:
             made.store.submit_read(Read(key="k", size_bytes=claimed)).result()
 
 
-@pytest.mark.parametrize("extra", [-1, 0, 1])
+@pytest.mark.parametrize("extra", [pytest.param(-1, marks=pytest.mark.nightly), 0, 1])
 def test_a_large_object(made: Subject, extra: int) -> None:
     content = random.Random(extra).randbytes(2 * PART_BYTES + extra)
     made.put("large", content)

@@ -59,13 +59,13 @@ class Session:
         outcome = self._clients.submit(run_load, load).result()
         return Measured(outcome=outcome, server_cpu_s=self._server_cpu_s() - before_s, counts=self.testbed.counts())
 
-    def store(self, key: str, size_bytes: int) -> None:
-        """Stores an object of zeros, with the model off."""
+    def store(self, *keys: str, size_bytes: int) -> None:
+        """Stores objects of zeros, with the model off."""
         put = Load(
             endpoint=self.testbed.s3_endpoint,
-            paths=(f"/{BUCKET}/{key}",),
+            paths=tuple(f"/{BUCKET}/{key}" for key in keys),
             connections=1,
-            requests=1,
+            requests=len(keys),
             method="PUT",
             body_bytes=size_bytes,
         )
@@ -97,9 +97,8 @@ def session(*, large_bytes: int = LARGE_BYTES, **options: Any) -> Iterator[Sessi
         ProcessPoolExecutor(1, mp_context=context) as clients,
     ):
         started = Session(testbed, clients, large_bytes=large_bytes)
-        started.store(TINY_KEY, TINY_BYTES)
-        for number in range(SMALL_OBJECTS):
-            started.store(f"{SMALL_KEY}/{number}", SMALL_BYTES)
-        started.store(LARGE_KEY, large_bytes)
+        started.store(TINY_KEY, size_bytes=TINY_BYTES)
+        started.store(*(f"{SMALL_KEY}/{number}" for number in range(SMALL_OBJECTS)), size_bytes=SMALL_BYTES)
+        started.store(LARGE_KEY, size_bytes=large_bytes)
         time.sleep(0.2)
         yield started

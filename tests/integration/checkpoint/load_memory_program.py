@@ -1,6 +1,6 @@
 """Saves a state, or loads it and prints by how many bytes the process grew meanwhile; each in a process of its own.
 
-python load_memory_program.py ENDPOINT save|load|load-legacy TENSORS MIB
+python load_memory_program.py ENDPOINT save|save-legacy|load|load-legacy TENSORS MIB
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ def main() -> None:
     config = StoreConfig(endpoint=endpoint, region="us-east-1", anonymous=True)
     checkpoint = Checkpoint("s3://runs", config=config)
     each = (int(mib) << 20) // int(tensors) // 4
-    if action == "save":
+    if action.startswith("save"):
         state = {f"layers.{number}.weight": torch.full((each,), float(number)) for number in range(int(tensors))}
-        checkpoint.save(state, "state.pt")
-        with checkpoint.writer("legacy.pt") as file:
-            torch.save(state, file, _use_new_zipfile_serialization=False)
+        if action == "save":
+            checkpoint.save(state, "state.pt")
+        else:
+            with checkpoint.writer("legacy.pt") as file:
+                torch.save(state, file, _use_new_zipfile_serialization=False)
         checkpoint.save({"weight": torch.ones(1 << 20)}, "warm.pt")
         return
     checkpoint.load("warm.pt")  # connections and code come once

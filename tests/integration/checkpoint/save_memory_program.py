@@ -1,4 +1,4 @@
-"""Prints the MiB that saves add at their peak: ``save_memory_program.py ENDPOINT``."""
+"""Prints the MiB that saves add at their peak: ``save_memory_program.py ENDPOINT STATE_MIB BUDGET_MIB``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ import torch
 import torchbucket
 from torchbucket.config import MIB
 
-STATE_MIB = 384
+endpoint, state_mib, budget_mib = sys.argv[1], *map(int, sys.argv[2:])
 # More parts than requests may be under way at once.
-config = torchbucket.StoreConfig(endpoint=sys.argv[1], anonymous=True, part_size_bytes=5 * MIB)
-state = {f"layer.{number}": torch.full((2 * MIB,), float(number)) for number in range(STATE_MIB // 8)}
+config = torchbucket.StoreConfig(
+    endpoint=endpoint, anonymous=True, part_size_bytes=5 * MIB, memory_budget_bytes=budget_mib * MIB
+)
+state = {f"layer.{number}": torch.full((2 * MIB,), float(number)) for number in range(state_mib // 8)}
 
 
 def memory_mib(field: str) -> float:

@@ -21,6 +21,7 @@ def test_the_page_has_what_this_test_runs() -> None:
     assert (len(COMMANDS), len(EXAMPLES)) == (3, 1)
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -49,12 +49,14 @@ def test_the_bytes_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> N
     assert read_manifest((tmp_path / "one").as_uri()) == one
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_nothing_but_the_samples_lies_under_the_prefix_and_nothing_unfinished_beside_it(tmp_path: Path) -> None:
     ensure_dataset((tmp_path / "set").as_uri(), SPEC, processes=1, lock_directory=tmp_path)
     files = {path for path in tmp_path.rglob("*") if path.is_file()}
     assert {path for path in files if path.parent != tmp_path / "set"} == {tmp_path / "set.manifest.jsonl"}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_is_there_is_kept_and_what_is_missing_or_cut_is_made_again(tmp_path: Path) -> None:
     uri, reports = (tmp_path / "set").as_uri(), list[ProgressReport]()
     first = ensure_dataset(uri, SPEC, processes=1, lock_directory=tmp_path)
@@ -72,7 +74,7 @@ def test_what_is_there_is_kept_and_what_is_missing_or_cut_is_made_again(tmp_path
 
 def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     uri = (tmp_path / "set").as_uri()
-    command = [sys.executable, "-m", "bucketbench.datagen.command", "-n", "1500", "--sample-size", "8KiB", "--uri", uri]
+    command = [sys.executable, "-m", "bucketbench.datagen.command", "-n", "1000", "--sample-size", "8KiB", "--uri", uri]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(
         [*command, "-j", "1"], env=environment, start_new_session=True, stderr=subprocess.DEVNULL
@@ -91,7 +93,7 @@ def test_a_killed_run_is_resumed(tmp_path: Path) -> None:
     # Whether the kill hit a write is up to chance; here is what one leaves.
     (tmp_path / "set" / f".{temporary_key('000000099.jpg')}").write_bytes(b"half")
     reports = list[ProgressReport]()
-    spec = DatasetSpec(num_samples=1500, sample_size_bytes=8192)
+    spec = DatasetSpec(num_samples=1000, sample_size_bytes=8192)
     manifest = ensure_dataset(uri, spec, lock_directory=tmp_path, progress=reports.append)
     assert reports[0].objects_found >= 64
     assert not parts.exists() or not list(parts.iterdir())
@@ -128,6 +130,7 @@ def test_ctrl_c_says_that_what_is_finished_is_kept(tmp_path: Path) -> None:
     wait_for_the_end_of(session=process.pid)
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("distribution", ["constant", "lognormal"])
 def test_shards_are_tar_files_of_images_and_labels(tmp_path: Path, distribution: str) -> None:
     spec = replace(SPEC, size_distribution=distribution, shard_size_bytes=256 << 10, extensions=("cls", "json"))
@@ -160,6 +163,7 @@ def test_shards_are_tar_files_of_images_and_labels(tmp_path: Path, distribution:
     assert next(listed, None) is None
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_another_spec_under_the_same_prefix_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     uri = (tmp_path / "set").as_uri()
     ensure_dataset(uri, SPEC, processes=1, lock_directory=tmp_path)
@@ -180,6 +184,7 @@ def test_foreign_objects_are_never_touched(tmp_path: Path, name: str) -> None:
     assert files_of(tmp_path / "set") == {name: b"mine"}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_two_callers_at_once_make_it_once(tmp_path: Path) -> None:
     made, reports = list[Manifest](), list[ProgressReport]()
 
@@ -232,6 +237,7 @@ def test_a_wrong_argument_is_explained(arguments: list[str], words: str, capsys:
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_command_reports_and_refuses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,9 @@
-"""Data sets on an S3 service: the testbed, in the clear and over TLS."""
+"""Data sets on an S3 service: the testbed, over TLS and in the clear."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,19 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
 
 
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[RunningTestbed]:
+    with launch_testbed(buckets=["data"]) as running:
+        yield running
+
+
 def arguments(testbed: RunningTestbed) -> dict[str, Any]:
     ca_bundle = None if testbed.ca_certificate is None else str(testbed.ca_certificate)
     return {"endpoint": testbed.s3_endpoint, "region": "us-east-1", "ca_bundle": ca_bundle}
 
 
-@pytest.mark.parametrize("tls", [False, True])
-def test_what_lies_in_the_bucket_is_what_the_manifest_says(tls: bool, tmp_path: Path) -> None:
-    with launch_testbed(buckets=["data"], tls=tls) as testbed:
+def test_what_lies_in_the_bucket_is_what_the_manifest_says(tmp_path: Path) -> None:
+    with launch_testbed(buckets=["data"], tls=True) as testbed:
         reach = arguments(testbed)
         manifest = ensure_dataset("s3://data/sets/a", SPEC, processes=2, lock_directory=tmp_path, **reach)
         client = boto3.client(
@@ -59,23 +65,22 @@ def test_what_lies_in_the_bucket_is_what_the_manifest_says(tls: bool, tmp_path: 
         assert testbed.open_uploads() == []
 
 
-def test_shards_are_uploaded_whole(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("in_this_process")
+def test_shards_are_uploaded_whole(testbed: RunningTestbed, tmp_path: Path) -> None:
     spec = DatasetSpec(num_samples=30, sample_size_bytes=1 << 20, shard_size_bytes=20 << 20, image_format="bytes")
-    with launch_testbed(buckets=["data"]) as testbed:
-        manifest = ensure_dataset("s3://data/tar", spec, processes=1, lock_directory=tmp_path, **arguments(testbed))
-        client = boto3.client("s3", endpoint_url=testbed.s3_endpoint, region_name="us-east-1")
-        assert len(manifest) == 2
-        for entry in manifest.entries:
-            content = client.get_object(Bucket="data", Key=f"tar/{entry.key}")["Body"].read()
-            assert xxhash.xxh3_128_hexdigest(content) == entry.xxh3_128
-        assert testbed.open_uploads() == []
+    manifest = ensure_dataset("s3://data/tar", spec, processes=1, lock_directory=tmp_path, **arguments(testbed))
+    client = boto3.client("s3", endpoint_url=testbed.s3_endpoint, region_name="us-east-1")
+    assert len(manifest) == 2
+    for entry in manifest.entries:
+        content = client.get_object(Bucket="data", Key=f"tar/{entry.key}")["Body"].read()
+        assert xxhash.xxh3_128_hexdigest(content) == entry.xxh3_128
+    assert testbed.open_uploads() == []
 
 
-def test_a_missing_bucket_is_named_and_no_secret_is(tmp_path: Path) -> None:
-    with launch_testbed(buckets=["data"]) as testbed:
-        with pytest.raises(DatagenError, match="nothere") as caught:
-            ensure_dataset("s3://nothere/set", SPEC, lock_directory=tmp_path, **arguments(testbed))
-        assert "create it" in str(caught.value)
-        assert "canary" not in str(caught.value)
-        with pytest.raises(DatagenError, match="nothere"):
-            read_manifest("s3://nothere/set", **arguments(testbed))
+def test_a_missing_bucket_is_named_and_no_secret_is(testbed: RunningTestbed, tmp_path: Path) -> None:
+    with pytest.raises(DatagenError, match="nothere") as caught:
+        ensure_dataset("s3://nothere/set", SPEC, lock_directory=tmp_path, **arguments(testbed))
+    assert "create it" in str(caught.value)
+    assert "canary" not in str(caught.value)
+    with pytest.raises(DatagenError, match="nothere"):
+        read_manifest("s3://nothere/set", **arguments(testbed))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import run
 
 from buckettestbed.launch import launch_testbed
 
 MIB = 1 << 20
+PROGRAM = Path(__file__).with_name("safetensors_memory_program.py")
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,8 @@ MIB = 1 << 20
     ],
 )
 def test_memory_is_what_the_tensors_take(tensors: int, mib: int) -> None:
-    program = Path(__file__).with_name("safetensors_memory_program.py")
     with launch_testbed(buckets=["runs"]) as testbed:
-        command = [sys.executable, str(program), testbed.s3_endpoint, str(tensors), str(mib)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        done = run(PROGRAM, testbed.s3_endpoint, tensors, mib)
     assert done.returncode == 0, done.stderr
     added = json.loads(done.stdout)
     size = (mib + 64) * MIB

@@ -85,7 +85,7 @@ def test_obstore_tries_again_until_it_may(testbed: RunningTestbed) -> None:
         virtual_hosted_style_request=False,
         client_options={"allow_http": True},
     )
-    testbed.set_network({"reads_per_s": 1, "first_byte_s": 0.001})
+    testbed.set_network({"reads_per_s": 4, "first_byte_s": 0.001})
     bodies = [bytes(obstore.get(store, f"a/{number}").bytes()) for number in range(7)]
     assert bodies == [b"content"] * 7
     assert testbed.counts()["errors"]["503"] >= 1
