@@ -59,6 +59,13 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
+def modules_uncollected() -> None:
+    """Keep what was imported since out of its way too: a look at it all takes as long as ten tests."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
 def empty_memory_buckets() -> None:
     """A module finds nothing in buckets in memory that another, which this process ran before, has left there."""
     for bucket in memory._buckets.values():
