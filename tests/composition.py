@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from hydra._internal.hydra import Hydra
+from omegaconf import OmegaConf
 
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.job.composed import settings_of
+from bucketbench.scenarios import find_scenario
 from bucketbench.sweep.entry import run_scenario
 from bucketbench.sweep.sweep import Sweep
 
-__all__ = ["changed", "points_of_scenario", "swept_by_scenario", "swept_with"]
+__all__ = ["changed", "points_of_scenario", "swept_by_scenario", "swept_with", "with_each_client"]
 
 
 def points_of_scenario(scenario: str, *overrides: str, directory: Path | None = None) -> list[JobSettings]:
     """What Hydra and the sweeper make of a command line, in the order in which the jobs would run.
 
-    One composition takes a sixth of a second, so that each is kept. Where only the order matters, `swept_by_scenario`
+    One composition takes an eighth of a second, so that each is kept. Where only the order matters, `swept_by_scenario`
     does without.
     """
     return list(_composed(scenario, overrides, directory, find_conf_directory(scenario)))
@@ -52,6 +53,20 @@ def changed(settings: JobSettings, override: str, value: Any) -> JobSettings:
     return replace(settings, config=config)
 
 
+def with_each_client(settings: JobSettings) -> list[JobSettings]:
+    """The settings with each client of their scenario instead, in the order of the files' names.
+
+    Merged as Hydra does, whose composition of each takes fifty times as long: those are for the night.
+    """
+    scenario = find_scenario(settings.scenario)
+    folder = find_conf_directory(scenario.name) / (scenario.clients or scenario.name) / "client"
+    found = []
+    for path in sorted(folder.glob("*.yaml"), key=lambda path: path.stem):
+        merged = OmegaConf.merge(OmegaConf.structured(scenario.settings.schema().client), OmegaConf.load(path))
+        found.append(changed(settings, "client", OmegaConf.to_container(merged, resolve=True)))
+    return found
+
+
 @cache
 def _composed(scenario: str, overrides: tuple[str, ...], directory: Path | None, conf: Path) -> tuple[JobSettings, ...]:
     found: list[JobSettings] = []
@@ -72,6 +87,5 @@ def swept_with(scenario: str, arguments: Sequence[str], note: Callable[[Sweep, S
         note(sweep, overrides)
         raise SystemExit(0)  # nothing is launched, and no result is written
 
-    # Hydra composes once more to be told of `hydra.mode`, which no command line here gives.
-    with mock.patch.object(Sweep, "run", run), mock.patch.object(Hydra, "get_mode", return_value=None):
+    with mock.patch.object(Sweep, "run", run):
         assert run_scenario(scenario, arguments) == 0

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from quick_compositions import quick_compositions
 from testbed_tables import Table
 
 from torchbucket.store import memory
@@ -56,6 +57,12 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
         gc.set_threshold(20_000)  # Libraries that tests import keep what they made as well.
         gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compositions() -> Iterator[None]:
+    with quick_compositions():
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

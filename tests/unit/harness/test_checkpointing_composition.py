@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from composition import points_of_scenario
+from composition import points_of_scenario, with_each_client
 
 from bucketbench.checkpointing.settings import CheckpointingSettings
 from bucketbench.cli import main
@@ -23,7 +23,7 @@ def points(*overrides: str) -> list[CheckpointingSettings]:
 
 
 def test_every_client_composes_and_has_its_files_name() -> None:
-    found = points("repeat=0", f"client={','.join(CLIENTS)}")
+    found = with_each_client(*points("repeat=0", "client=disk"))
     assert [point.client.name for point in found] == CLIENTS
     assert {point.client.module.rpartition(".")[0] for point in found} == {"bucketbench.clients.checkpoint"}
 

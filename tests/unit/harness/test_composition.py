@@ -8,14 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from composition import changed, points_of_scenario, swept_by_scenario
-from omegaconf import OmegaConf
+from composition import changed, points_of_scenario, swept_by_scenario, with_each_client
 
 from bucketbench.configuration.directory import find_conf_directory
 from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ConfigurationError
 from bucketbench.scenarios import find_scenario, scenario_names
-from bucketbench.scenarios.dataset.schema import DatasetClientConfig
 from bucketbench.sinks.chosen import built_sink, chosen_sink
 
 CONF = find_conf_directory("dataset")
@@ -44,13 +42,18 @@ def chosen(group: str, point: JobSettings) -> object:
 
 
 def test_each_client_has_the_keys_of_a_client() -> None:
-    """Merged as Hydra does, whose composition of each takes fifty times as long: those are for the night."""
     (boto3,) = points("client=boto3", "repeat=0")
-    for name in options("client"):
-        file = OmegaConf.load(CONF / "dataset" / "client" / f"{name}.yaml")
-        merged = OmegaConf.merge(OmegaConf.structured(DatasetClientConfig), file)
-        shards = changed(boto3, "data", {**boto3.config["data"], "samples_per_shard": 8})
-        assert changed(shards, "client", OmegaConf.to_container(merged, resolve=True)).client.name == name
+    shards = changed(boto3, "data", {**boto3.config["data"], "samples_per_shard": 8})
+    assert [point.client.name for point in with_each_client(shards)] == options("client")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("scenario", [name for name in scenario_names() if name != "dataset"])
+def test_each_client_of_the_other_scenarios_composes(scenario: str) -> None:
+    folder = CONF / (find_scenario(scenario).clients or scenario) / "client"
+    clients = sorted(path.stem for path in folder.glob("*.yaml"))
+    found = points_of_scenario(scenario, "repeat=0", f"client={','.join(clients)}")
+    assert [point.client.name for point in found] == clients
 
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if group not in ("client", "sink")])
