@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from finished_sweeps import read_results
+from finished_sweeps import NO_PAGE, read_results
 from stubbed_sweeps import Finished, StubbedHarness, ended, leave_outcome, leave_records
 
 from bucketbench.job import run as run_module
@@ -50,7 +50,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Finishe
         harness = StubbedHarness(monkeypatch, serves=False)
         harness.worker.behaviours |= {"mine": interrupt, "obstore": fail}
         swept = [IN_ORDER, "client=boto3,obstore,mine,torchbucket-map", "repeat=0,1", "label=before lunch", "epochs=7"]
-        return place, harness.run("dataset", "--config-dir", "own", *swept, page=True)
+        return place, harness.run("dataset", "--config-dir", "own", *swept, NO_PAGE, page=True)
 
 
 @pytest.fixture
@@ -77,6 +77,8 @@ def test_what_an_interrupted_sweep_says(interrupted: tuple[Path, Finished]) -> N
 
 
 def test_the_missing_jobs_run_as_they_were_composed(harness: StubbedHarness, place: Path) -> None:
+    common = place / "multirun.yaml"
+    common.write_text(common.read_text().replace("html: false", "html: true"))  # which the other tests do without
     own_client(place.parents[2] / "own" / "client", part_bytes=6)
     (place.parents[2] / "conf").mkdir()
     (place.parents[2] / "conf" / "dataset.yaml").write_text("no: [YAML\n")

@@ -18,6 +18,7 @@ from bucketbench.sweep import preflight
 pytestmark = pytest.mark.timeout(300)
 
 SPACE = ["client=torchbucket-map", "dataloader.num_workers=0,1,2,4,8", "+client.options.concurrency=8,16,32,64,128"]
+TWO = ["client=torchbucket-map", "dataloader.num_workers=2,4"]  # two settings, where it does not matter which
 SEARCH = ["hydra/sweeper=optuna", "hydra.sweeper.trials=14"]
 _MIB = 1 << 20
 
@@ -109,8 +110,8 @@ def test_the_same_seed_tries_the_same_and_another_others(harness: StubbedHarness
 
 def test_a_search_is_a_run_a_round_and_the_table_of_the_last(harness: StubbedHarness) -> None:
     harness.worker.behaviours["torchbucket-map"] = landscape()
-    few = ["hydra.sweeper.repeats=1", "hydra.sweeper.finalists=2", "repeat=0", "dataloader.num_workers=2,4"]
-    done = harness.run("dataset", *SEARCH, SPACE[0], *few)
+    few = ["hydra.sweeper.repeats=1", "hydra.sweeper.finalists=2", "repeat=0"]
+    done = harness.run("dataset", *SEARCH, *TWO, *few)
     assert done.status == 0, done.err
     found = tuning(harness)
     assert found["best"]["setting"] == ["dataloader.num_workers=4"]
@@ -184,18 +185,18 @@ def test_a_setting_that_fails_is_left_out_and_the_others_go_on(harness: StubbedH
     ("arguments", "said"),
     [
         (["hydra.sweeper.params=null", "client=torchbucket-map"], "has nothing to search: give a key several values"),
-        ([*SPACE, "dataloader.batch_size=interval(1,8)"], "a sweep needs a list of values"),
+        ([*TWO, "dataloader.batch_size=interval(1,8)"], "a sweep needs a list of values"),
         pytest.param([*SPACE, "dataloader.batch_size=8,0"], "batch_size", marks=pytest.mark.nightly),
-        ([*SPACE, "hydra.sweeper.trials=0"], "hydra.sweeper.trials=0: expected a whole number from 1"),
-        ([*SPACE, "hydra.sweeper.memory_limit=2G"], "hydra.sweeper.memory_limit: '2G'"),
-        ([*SPACE, "hydra.sweeper.figure=peak_rss_mib"], "expected a figure of the scenario dataset that is the better"),
-        ([*SPACE, "hydra.sweeper.memory_figure=wall_s"], "memory_figure=wall_s: expected a figure of the scenario"),
-        ([*SPACE, "+hydra.sweeper.trial=3"], "no option trial: did you mean trials?"),
-        ([*SPACE, "label=a,b"], "label=a,b: it marks the results of a whole run"),
-        ([*SPACE, "cache_dir=a,b"], "two points of the sweep measure the client 'torchbucket-map' with the same"),
-        ([*SPACE, "repeat=0,x"], "repeat=x cannot be used"),
-        ([*SPACE, "sink=dynamodb", "sink.table=a-table", "sink.create=true,false"], "sink cannot be swept"),
-        ([*SPACE, "+options_for.boto3.threads=2,4"], "options_for.boto3.threads is of a client that is not measured"),
+        ([*TWO, "hydra.sweeper.trials=0"], "hydra.sweeper.trials=0: expected a whole number from 1"),
+        ([*TWO, "hydra.sweeper.memory_limit=2G"], "hydra.sweeper.memory_limit: '2G'"),
+        ([*TWO, "hydra.sweeper.figure=peak_rss_mib"], "expected a figure of the scenario dataset that is the better"),
+        ([*TWO, "hydra.sweeper.memory_figure=wall_s"], "memory_figure=wall_s: expected a figure of the scenario"),
+        ([*TWO, "+hydra.sweeper.trial=3"], "no option trial: did you mean trials?"),
+        ([*TWO, "label=a,b"], "label=a,b: it marks the results of a whole run"),
+        ([*TWO, "cache_dir=a,b"], "two points of the sweep measure the client 'torchbucket-map' with the same"),
+        ([*TWO, "repeat=0,x"], "repeat=x cannot be used"),
+        ([*TWO, "sink=dynamodb", "sink.table=a-table", "sink.create=true,false"], "sink cannot be swept"),
+        ([*TWO, "+options_for.boto3.threads=2,4"], "options_for.boto3.threads is of a client that is not measured"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_measured(
@@ -257,7 +258,7 @@ def test_an_interrupted_search_says_what_resuming_it_gives(harness: StubbedHarne
         raise KeyboardInterrupt
 
     harness.worker.behaviours["torchbucket-map"] = interrupt
-    done = harness.run("dataset", *SEARCH, *SPACE)
+    done = harness.run("dataset", *SEARCH, *TWO)
     assert done.status == 130
     assert "go on with it by: bucketbench resume" in done.err
     assert "that completes the round alone: a search is not resumed" in done.err
