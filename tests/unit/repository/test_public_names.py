@@ -15,6 +15,7 @@ import torchbucket
 
 NAMES = sorted(torchbucket.__all__)
 CLASSES = [name for name in NAMES if inspect.isclass(getattr(torchbucket, name))]
+HEAVY = {"lightning", "pytorch_lightning", "transformers", "boto3", "hydra", "obstore", "s3torchconnector"}
 
 
 def own_members(owner: type) -> dict[str, object]:
@@ -70,13 +71,16 @@ def test_names_of_packages_are_from_one_that_users_import(module: str) -> None:
             assert hasattr(home, "__path__"), (name, home)
 
 
-def test_a_process_that_has_imported_nothing_takes_a_pickled_data_set() -> None:
+def test_a_process_that_has_imported_nothing_takes_a_pickled_data_set_and_imports_nothing_heavy() -> None:
     made = torchbucket.MapDataset.from_objects(
         ["memory://public/a"], config=torchbucket.StoreConfig(region="eu-west-1")
     )
-    program = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read()))"
+    program = "import pickle, sys; print(pickle.loads(sys.stdin.buffer.read())); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(made), capture_output=True, check=True)
-    assert done.stdout.decode().strip() == repr(made)
+    told, modules = done.stdout.decode().splitlines()
+    assert told == repr(made)
+    assert "torch" in modules.split()
+    assert HEAVY & set(modules.split()) == set()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,7 +14,7 @@ from bucketbench.records import UsageSample
 from bucketbench.telemetry import UsageSampler
 from bucketbench.telemetry.processes import ProcessTree, TreeUsage
 
-BURNT_S = 0.2
+BURNT_S = 0.1
 
 
 def burn(cpu_s: float = BURNT_S) -> None:

@@ -11,7 +11,7 @@ from asgi_driver import S3_PORT
 from gcs_json_kit import JsonDriver, document_of
 
 BODY_BYTES = 6 << 20  # above what a part must have
-TIMES = 4
+TIMES = 3
 
 
 def put(driver: JsonDriver, body: bytes) -> None:
