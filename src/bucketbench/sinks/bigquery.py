@@ -41,6 +41,8 @@ _STAGING_LIFE: Final = timedelta(hours=1)
 """After which the service removes rows on their way, should this process be killed."""
 _EVOLUTIONS: Final = 3
 _TOLD_ERRORS: Final = 3
+# Source: BigQuery documentation, "Error messages": of a row or a value; others are of the service, or of quotas.
+_WRONG_ROW: Final = "invalid"
 _ALIASES: Final = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD"}
 
 _CREDENTIALS: Final = (
@@ -250,6 +252,8 @@ class BigQuerySink:
                 raise
             told = "; ".join(str(found.get("message")) for found in errors[:_TOLD_ERRORS])
             more = f" (and {len(errors) - _TOLD_ERRORS} more)" if len(errors) > _TOLD_ERRORS else ""
+            if all(found.get("reason") != _WRONG_ROW for found in errors):
+                raise SinkError(f"{self._where}: no row was taken: {told}{more}: push the run again later") from error
             raise SinkError(f"{self._where}: no row was taken, since some cannot be: {told}{more}") from error
 
     def _replace(self, client: Client, table: Table, staging: Table, run: RunDocument) -> None:
@@ -327,6 +331,8 @@ def _refusal(error: Any) -> str:
         return f"{words}: add sink.create=true to have it made, or correct sink.project, sink.dataset or sink.table"
     if isinstance(error, exceptions.TooManyRequests) or reasons & {"quotaExceeded", "rateLimitExceeded"}:
         return f"it is throttled: {words}: push the run again later"
+    if "concurrent update" in words:
+        return f"others write the table at the same time: {words}: push the run again"
     if isinstance(error, exceptions.Forbidden):
         return f"the credentials may not do this: {words}; docs/sinks.md has the permissions that are needed"
     if isinstance(error, exceptions.Unauthorized):

@@ -22,6 +22,7 @@ from bucketbench.sinks.dynamodb_items import (
     joined,
     key,
     part_of_job,
+    part_of_run,
     records_partition,
     spilled_part,
 )
@@ -92,12 +93,16 @@ class DynamoDBSink:
     def push(self, run: RunDocument) -> Pushed:
         """Put a run into the table; see :class:`bucketbench.sinks.protocol.Sink`.
 
-        The item of the run is written last, and what an earlier push left beyond this one is removed then.
+        The item of the run is removed first and written last, by which :meth:`fetch` notices that a push broke off.
+        What an earlier one left beyond this one is removed then.
         """
         with self._explained():
             client = self._client
             self._ensure_table(client)
             before = {name: self._parts(client, name, f"{run.started_at}/") for name in _partitions(run.run_id)}
+            own = part_of_run(run.started_at)
+            if own in before[run.run_id]:  # until all is there again, nobody shall take the old and the new for one run
+                client.delete_item(TableName=self._table, Key=key(run.run_id, own))
             written: set[tuple[str, str]] = set()
 
             def put(item: dict[str, AttributeValueTypeDef]) -> None:
@@ -132,8 +137,7 @@ class DynamoDBSink:
                 part = item[SORT]["S"]
                 started_at, _, rest = part.partition("/")
                 kind, content, chunks = fields_of(item)
-                if chunks.get("spilled"):
-                    content |= self._joined(client, run_id, spilled_part(part))
+                content |= self._joined(client, run_id, spilled_part(part), chunks.get("spilled", 0))
                 if kind == "run":
                     runs[started_at] = content
                 else:
@@ -158,9 +162,14 @@ class DynamoDBSink:
         Raises:
             SinkError: they could not be read.
         """
+        part = part_of_job(started_at, number)
         with self._explained():
-            prefix = f"{part_of_job(started_at, number)}/records/"
-            return self._joined(self._client, run_id, prefix)
+            client = self._client
+            found = list(self._items(client, run_id, part))
+            if not found:
+                raise SinkError(f"{self._where}: {run_id} has no job {number} there: push it again")
+            _, _, chunks = fields_of(found[0])
+            return self._joined(client, run_id, f"{part}/records/", chunks.get("records", 0))
 
     @property
     def _where(self) -> str:
@@ -249,11 +258,15 @@ class DynamoDBSink:
         for page in client.get_paginator("query").paginate(**query):
             yield from page["Items"]
 
-    def _joined(self, client: DynamoDBClient, run_id: str, prefix: str) -> dict[str, Any]:
+    def _joined(self, client: DynamoDBClient, run_id: str, prefix: str, count: int) -> dict[str, Any]:
+        """What was compressed and cut into so many items."""
+        chunks = list(self._items(client, records_partition(run_id), prefix)) if count else []
+        if len(chunks) != count:
+            raise SinkError(f"{self._where}: {len(chunks)} of {count} pieces of {run_id} are there: push it again")
         try:
-            return joined(self._items(client, records_partition(run_id), prefix))
+            return joined(chunks)
         except (EOFError, ValueError, gzip.BadGzipFile, zlib.error) as error:
-            raise SinkError(f"{self._where}: pieces of {run_id} are missing: push it again") from error
+            raise SinkError(f"{self._where}: pieces of {run_id} do not fit together: push it again") from error
 
     def _parts(self, client: DynamoDBClient, partition: str, prefix: str) -> list[str]:
         return [item[SORT]["S"] for item in self._items(client, partition, prefix, keys_only=True)]

@@ -166,6 +166,22 @@ def test_a_row_that_is_not_taken_is_told_and_leaves_nothing(
     assert tables(server, "refusing") == ["jobs"]
 
 
+def test_a_load_that_the_service_cannot_do_now_is_not_blamed_on_the_rows(
+    server: BigQueryServer, listing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = server._load
+
+    def exhausted(job: dict[str, Any], data: bytes) -> dict[str, Any]:
+        error = {"reason": "quotaExceeded", "message": "Your table exceeded quota for imports"}
+        done = load(job, data)
+        done["status"] |= {"errorResult": error, "errors": [error]}
+        return done
+
+    monkeypatch.setattr(server, "_load", exhausted)
+    with pytest.raises(SinkError, match=r"no row was taken: Your table exceeded .*: push the run again later"):
+        sink(server.url, "exhausted").push(read_run(listing))
+
+
 def test_a_load_whose_answer_was_lost_is_found_again(
     server: BigQueryServer, listing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -106,6 +107,37 @@ def test_a_push_that_broke_off_is_noticed_and_mended(endpoint: str, listing: Pat
         table.fetch(run.run_id)
     table.push(run)
     assert table.fetch(run.run_id) == [read_results(listing)]
+
+
+def test_a_push_again_that_broke_off_is_noticed_and_mended(endpoint: str, listing: Path, tmp_path: Path) -> None:
+    def change(results: dict[str, Any]) -> None:
+        for job in results["jobs"]:
+            job["details"]["again"] = "yes"
+
+    table, again = sink(endpoint, "broken_again"), written_run(listing, tmp_path / "again", change)
+    table.push(read_run(listing))
+    puts = itertools.count()
+
+    def kill(**_: Any) -> None:
+        if next(puts) == 2:  # the first job is there as it is now, and the other one as it was
+            raise KeyboardInterrupt
+
+    table._client.meta.events.register("before-call.dynamodb.PutItem", kill)
+    with pytest.raises(KeyboardInterrupt):
+        table.push(read_run(again))
+    run_id = read_results(listing)["run_id"]
+    with pytest.raises(SinkError, match="has 2 jobs there and none by its own account: a push broke off"):
+        table.fetch(run_id)
+    assert table.push(read_run(again)).jobs == 2
+    assert table.fetch(run_id) == [read_results(again)]
+    pieces = client(endpoint).query(
+        TableName="broken_again",
+        KeyConditionExpression="run_id = :id",
+        ExpressionAttributeValues={":id": {"S": f"{run_id}#records"}},
+    )["Items"]
+    client(endpoint).delete_item(TableName="broken_again", Key={name: pieces[0][name] for name in ("run_id", "part")})
+    with pytest.raises(SinkError, match=r"0 of 1 pieces of .* are there: push it again"):
+        table.fetch_records(run_id, started_at=read_run(again).started_at, number=0)
 
 
 def test_the_page_names_the_permissions_that_are_used_and_statements_that_work(
