@@ -11,7 +11,7 @@ from bucketbench.statistics.figures import GIB, MIB, Better, FigureKind, FigureS
 from bucketbench.statistics.percentiles import median
 from bucketbench.statistics.traffic import NO_COUNTS, Traffic
 from bucketbench.statistics.usage import NOT_COUNTED, SERVER_FIGURES, USAGE_FIGURES, server_figures, usage_figures
-from bucketbench.statistics.windows import NO_WINDOW, Window, samples_within
+from bucketbench.statistics.windows import NO_WINDOW, Window, by_rank, samples_within, windows_over
 
 __all__ = ["FIGURES"]
 
@@ -56,7 +56,9 @@ def _values(
     measured = [operation for operation in operations if operation.phase is Phase.MEASURE]
     saves = [operation for operation in measured if operation.kind is OperationKind.SAVE]
     loads = [operation for operation in measured if operation.kind is OperationKind.LOAD]
-    windows = sorted([*_windows(saves), *_windows(loads)], key=lambda window: (window.started_s, window.ended_s))
+    windows = sorted(
+        [*windows_over(saves), *windows_over(loads)], key=lambda window: (window.started_s, window.ended_s)
+    )
     done = loads or saves
     right_bytes = _right_bytes(done)
     return {
@@ -74,19 +76,6 @@ def _values(
         **server_figures(server, windows),
         "server_bytes_in_mib": _bytes_in_mib(server),
     }
-
-
-def _windows(done: Sequence[Operation]) -> list[Window]:
-    """One window a checkpoint that was saved, or loaded: from the first rank's start to the last rank's end."""
-    found = [
-        Window(
-            epoch=epoch,
-            started_s=min(one.started_s for one in done if one.epoch == epoch),
-            ended_s=max(one.ended_s for one in done if one.epoch == epoch),
-        )
-        for epoch in {one.epoch for one in done}
-    ]
-    return sorted(found, key=lambda window: (window.started_s, window.ended_s))
 
 
 def _right_bytes(done: Sequence[Operation]) -> list[int]:
@@ -107,7 +96,7 @@ def _of_kind(
     if not done:
         names = (f"{name}_mibs", f"{name}_s", f"{name}_cpu_s_per_gib", f"{name}_memory_mib", f"requests_per_{name}")
         return dict.fromkeys((*names, amplification), _NO_PART[name] if others else NO_WINDOW)
-    windows = _windows(done)
+    windows = windows_over(done)
     content_bytes = sum(one.content_bytes for one in done)
     wall_s = sum(sorted(window.duration_s for window in windows))
     cpu_s = usage_figures(operations, usage, windows)["cpu_s"]
@@ -167,14 +156,9 @@ def _memory_mib(
     done: Sequence[Operation], windows: Sequence[Window], operations: Sequence[Operation], usage: Sequence[UsageSample]
 ) -> float | str:
     """By how much the memory of all ranks exceeds, at most, that with the state and before the client was built."""
+    every, samples = by_rank(operations), by_rank(usage)
     of_ranks = [
-        _memory_of_rank_mib(
-            [one for one in done if one.rank == rank],
-            windows,
-            [operation for operation in operations if operation.rank == rank],
-            [sample for sample in usage if sample.rank == rank],
-        )
-        for rank in sorted({one.rank for one in done})
+        _memory_of_rank_mib(own, windows, every[rank], samples.get(rank, [])) for rank, own in by_rank(done).items()
     ]
     absent = next((found for found in of_ranks if isinstance(found, str)), None)
     return absent if absent is not None else sum(found for found in of_ranks if not isinstance(found, str))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from bucketbench.records import Operation, OperationKind, Phase, UsageSample
+from bucketbench.records import Operation, OperationKind, UsageSample
 from bucketbench.statistics.figures import MIB, Better, FigureKind, ServerCounts
 from bucketbench.statistics.traffic import NO_COUNTS, Traffic
-from bucketbench.statistics.windows import NO_WINDOW, Window, growth, measured_windows, samples_within
+from bucketbench.statistics.windows import NO_WINDOW, Window, by_rank, growth, measured_windows, samples_within
 
 __all__ = [
     "NOT_COUNTED",
@@ -58,15 +58,8 @@ def usage_figures(
         usage: the job's usage samples in any order, with one of each rank at each edge of each window.
         windows: in order of time.
     """
-    ranks = sorted({sample.rank for sample in usage}) or [0]
-    figures = [
-        _of_rank(
-            [operation for operation in operations if operation.rank == rank],
-            [sample for sample in usage if sample.rank == rank],
-            windows,
-        )
-        for rank in ranks
-    ]
+    samples, done = by_rank(usage) or {0: []}, by_rank(operations)
+    figures = [_of_rank(done.get(rank, []), own, windows) for rank, own in samples.items()]
     return figures[0] | {name: _sum([own[name] for own in figures]) for name in _ADDED_UP}
 
 
@@ -164,7 +157,7 @@ def traffic_of_windows(
         operations: the job's records.
         server: what the server counted in all measured windows together.
     """
-    windows = measured_windows([operation for operation in operations if operation.phase is Phase.MEASURE])
+    windows = measured_windows(operations)
     if server is None or server.requests_by_name is None:
         return NO_COUNTS
     if not windows:

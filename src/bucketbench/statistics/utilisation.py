@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind
-from bucketbench.statistics.windows import Window
+from bucketbench.statistics.windows import Window, by_rank
 
 __all__ = ["MINIMUM_ROUNDS", "accelerator_utilisation_percent"]
 
@@ -30,16 +30,19 @@ def accelerator_utilisation_percent(measured: Sequence[Operation], windows: Sequ
         measured: the records of the measured epochs.
         windows: the measured epochs.
     """
-    steps = [operation for operation in measured if operation.kind is OperationKind.STEP]
-    if not steps:
+    by_epoch: dict[int, list[Operation]] = {}
+    for one in measured:
+        by_epoch.setdefault(one.epoch, []).append(one)
+    if not any(one.kind is OperationKind.STEP for one in measured):
         return "no step was recorded: the model computes nothing"
     busy_s: list[float] = []
     running_s: list[float] = []
     for window in windows:
-        for rank in sorted({step.rank for step in steps if step.epoch == window.epoch}):
-            own = [one for one in measured if one.epoch == window.epoch and one.rank == rank]
+        for own in by_rank(by_epoch.get(window.epoch, ())).values():
             workers = len({one.worker for one in own if one.kind in (OperationKind.FETCH, OperationKind.NEXT)}) or 1
             used = sorted((one for one in own if one.kind is OperationKind.STEP), key=lambda step: step.started_s)
+            if not used:
+                continue
             rounds = len(used) // workers
             if rounds < MINIMUM_ROUNDS:
                 return (

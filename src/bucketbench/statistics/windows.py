@@ -5,11 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 
-__all__ = ["NO_WINDOW", "Window", "growth", "measured_windows", "samples_within"]
+__all__ = ["NO_WINDOW", "Window", "by_rank", "growth", "measured_windows", "samples_within", "windows_over"]
+
+_Record = TypeVar("_Record", Operation, UsageSample)
 
 NO_WINDOW: Final = "nothing was measured to its end"
 """The reason for having no figure where nothing was measured to its end."""
@@ -17,7 +19,9 @@ NO_WINDOW: Final = "nothing was measured to its end"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """One measured epoch, from the first rank's start to the last rank's end, in seconds of the monotonic clock."""
+    """A measured stretch, such as an epoch, from the first rank's start to the last rank's end, in seconds of the
+    monotonic clock.
+    """
 
     epoch: int
     started_s: float
@@ -29,18 +33,27 @@ class Window:
         return self.ended_s - self.started_s
 
 
-def measured_windows(operations: Iterable[Operation]) -> list[Window]:
-    """The measured epochs in order of time, one window an epoch whatever the number of ranks."""
-    windows: dict[int, Window] = {}
-    for operation in operations:
-        if operation.kind is OperationKind.EPOCH and operation.phase is Phase.MEASURE:
-            known = windows.get(operation.epoch)
-            windows[operation.epoch] = Window(
-                epoch=operation.epoch,
-                started_s=operation.started_s if known is None else min(known.started_s, operation.started_s),
-                ended_s=operation.ended_s if known is None else max(known.ended_s, operation.ended_s),
-            )
-    return sorted(windows.values(), key=lambda window: (window.started_s, window.epoch))
+def measured_windows(operations: Iterable[Operation], kind: OperationKind = OperationKind.EPOCH) -> list[Window]:
+    """What was measured of one kind, such as the epochs, in order of time; see ``windows_over``."""
+    return windows_over(one for one in operations if one.kind is kind and one.phase is Phase.MEASURE)
+
+
+def windows_over(operations: Iterable[Operation]) -> list[Window]:
+    """The stretches of time that operations take, one for all of a number whatever the ranks, in order of time."""
+    spans: dict[int, tuple[float, float]] = {}
+    for one in operations:
+        began_s, ended_s = spans.get(one.epoch, (one.started_s, one.ended_s))
+        spans[one.epoch] = min(began_s, one.started_s), max(ended_s, one.ended_s)
+    found = [Window(epoch=epoch, started_s=began_s, ended_s=ended_s) for epoch, (began_s, ended_s) in spans.items()]
+    return sorted(found, key=lambda window: (window.started_s, window.epoch))
+
+
+def by_rank(records: Iterable[_Record]) -> dict[int, list[_Record]]:
+    """Operations or usage samples of each rank, in the order of the ranks."""
+    found: dict[int, list[_Record]] = {}
+    for one in records:
+        found.setdefault(one.rank, []).append(one)
+    return dict(sorted(found.items()))
 
 
 def growth(samples: Sequence[UsageSample], windows: Sequence[Window], counter: Callable[[UsageSample], float]) -> float:

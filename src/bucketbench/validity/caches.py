@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from bucketbench.records import Phase, State
@@ -70,14 +71,11 @@ def _by_size(evidence: Evidence, obstacle: str) -> tuple[State, str]:
     memory_bytes = evidence.memory_bytes
     if memory_bytes is None:
         raise NotJudgedError(obstacle)
-    largest = max(
-        sum(
-            one.content_bytes
-            for one in evidence.operations
-            if one.kind in ARRIVALS and one.phase is Phase.MEASURE and one.epoch == window.epoch
-        )
-        for window in evidence.reading_windows
-    )
+    read_bytes: Counter[int] = Counter()
+    for one in evidence.operations:
+        if one.kind in ARRIVALS and one.phase is Phase.MEASURE:
+            read_bytes[one.epoch] += one.content_bytes
+    largest = max(read_bytes[window.epoch] for window in evidence.reading_windows)
     largest //= evidence.nodes  # each machine reads its share
     if largest >= memory_bytes:
         raise NotJudgedError(obstacle)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.figures import ServerCounts
-from bucketbench.statistics.windows import Window, growth, measured_windows
+from bucketbench.statistics.windows import Window, by_rank, growth, measured_windows
 
 __all__ = ["ARRIVALS", "NOTHING_MEASURED", "NO_SERVER", "Evidence", "NotJudgedError"]
 
@@ -23,7 +24,7 @@ class NotJudgedError(Exception):
     """A rule has nothing to go by; the message says what is missing."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The records of a job, and what it tells of itself.
 
@@ -45,30 +46,18 @@ class Evidence:
     memory_bytes: int | None = None
     verification: Mapping[str, Any] | None = None
 
-    @property
+    @cached_property
     def windows(self) -> list[Window]:
         """The stretches of time that were measured; without epochs those of saves and loads, all ranks' together."""
         return measured_windows(self.operations) or [
-            *self.windows_of(OperationKind.SAVE),
-            *self.windows_of(OperationKind.LOAD),
+            *measured_windows(self.operations, OperationKind.SAVE),
+            *measured_windows(self.operations, OperationKind.LOAD),
         ]
 
-    def windows_of(self, kind: OperationKind) -> list[Window]:
-        """The measured stretches of one kind of operation, those of a number taken together."""
-        own = [one for one in self.operations if one.kind is kind and one.phase is Phase.MEASURE]
-        return [
-            Window(
-                epoch=epoch,
-                started_s=min(one.started_s for one in own if one.epoch == epoch),
-                ended_s=max(one.ended_s for one in own if one.epoch == epoch),
-            )
-            for epoch in sorted({one.epoch for one in own})
-        ]
-
-    @property
+    @cached_property
     def reading_windows(self) -> list[Window]:
         """The measured stretches of time in which content was read."""
-        return measured_windows(self.operations) or self.windows_of(OperationKind.LOAD)
+        return measured_windows(self.operations) or measured_windows(self.operations, OperationKind.LOAD)
 
     @property
     def content_bytes(self) -> int:
@@ -90,13 +79,10 @@ class Evidence:
 
     def of_machines(self) -> Iterator[list[list[UsageSample]]]:
         """The usage samples of each machine: those of each of its ranks, in order of time."""
-        ranks = sorted({sample.rank for sample in self.usage})
+        ranks = list(by_rank(self.usage).values())
         each = max(len(ranks) // self.nodes, 1)
         for first in range(0, len(ranks), each):
-            yield [
-                sorted((one for one in self.usage if one.rank == rank), key=lambda one: (one.at_s, one.cpu_s))
-                for rank in ranks[first : first + each]
-            ]
+            yield [sorted(own, key=lambda one: (one.at_s, one.cpu_s)) for own in ranks[first : first + each]]
 
     def grown(
         self,

@@ -17,7 +17,7 @@ from bucketbench.statistics.usage import (
     usage_figures,
 )
 from bucketbench.statistics.utilisation import accelerator_utilisation_percent
-from bucketbench.statistics.windows import NO_WINDOW, Window, measured_windows
+from bucketbench.statistics.windows import NO_WINDOW, Window, by_rank, measured_windows
 
 __all__ = ["FIGURES"]
 
@@ -151,16 +151,18 @@ def _index_s(operations: Sequence[Operation]) -> float | str:
     failed = [operation for operation in operations if operation.error is not None]
     if failed:
         return "indexing failed"
-    ranks = {operation.rank for operation in operations}
-    return max(_total_s([operation for operation in operations if operation.rank == rank]) for rank in ranks)
+    return max(_total_s(own) for own in by_rank(operations).values())
 
 
 def _time_to_first_batch_s(waits: Sequence[Operation], windows: Sequence[Window]) -> float | str:
     first_s = []
+    by_epoch: dict[int, list[Operation]] = {}
+    for wait in waits:
+        if wait.error is None:
+            by_epoch.setdefault(wait.epoch, []).append(wait)
     for window in windows:
-        whole = [wait for wait in waits if wait.epoch == window.epoch and wait.error is None]
         arrived_s: dict[int, float] = {}
-        for wait in whole:
+        for wait in by_epoch.get(window.epoch, ()):
             if wait.ended_s >= window.started_s:
                 arrived_s[wait.rank] = min(wait.ended_s, arrived_s.get(wait.rank, wait.ended_s))
         if arrived_s:
