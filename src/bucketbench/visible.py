@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["visible", "visible_in"]
+__all__ = ["in_one_line", "visible", "visible_in"]
 
 # Control characters but the tab and the newline, those that end a line elsewhere, and those that turn the direction of
 # writing. Sources: ECMA-48 (C0 and C1), ECMA-262 (line terminators), Unicode Standard Annex 9 (explicit formatting).
@@ -19,6 +19,11 @@ def visible(text: str) -> str:
     A name or a server's message could otherwise colour, move or clear what a terminal shows.
     """
     return _UNSEEN.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def in_one_line(text: str) -> str:
+    """``text`` with tabs and ends of lines written as Python's literals write them: a name could pass for a table."""
+    return text.replace("\n", "\\n").replace("\t", "\\t")
 
 
 def visible_in(content: Any) -> Any:

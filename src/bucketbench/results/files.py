@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
@@ -18,6 +18,7 @@ __all__ = [
     "RUN_RESULTS_FILE",
     "SCHEMA_VERSION",
     "check_schema_version",
+    "job_directories",
     "read_job_results",
     "schema",
     "write_json",
@@ -86,21 +87,43 @@ def check_schema_version(fields: Mapping[str, Any], file: Path) -> None:
         )
 
 
+def job_directories(run_directory: Path, *names: str) -> list[Path]:
+    """The directories of a run's jobs: those below it that have one of some files, each once.
+
+    They may have any names and lie in one another, since ``hydra.sweep.subdir`` is the user's to choose. Each may be a
+    link, to another disk for example; what lies deeper behind a link is not looked into, since that may be anything.
+
+    Args:
+        run_directory: the run's.
+        names: of the files; that of the results where none are given.
+    """
+    wanted = names or (JOB_RESULTS_FILE,)
+    found, linked = list[Path](), list[Path]()
+    for folder, inside, _ in os.walk(run_directory):
+        found += [Path(folder)] * _has_any(Path(folder), wanted)
+        linked += [path for name in inside if (path := Path(folder, name)).is_symlink() and _has_any(path, wanted)]
+    unlike = {(state.st_dev, state.st_ino): path for path in reversed([*found, *linked]) for state in (path.stat(),)}
+    return sorted(unlike.values())
+
+
+def _has_any(folder: Path, names: Iterable[str]) -> bool:
+    return any((folder / name).is_file() for name in names)
+
+
 def read_job_results(run_directory: Path) -> list[dict[str, Any]]:
     """The results of every job of a run that has any, in the order of the jobs' numbers.
-
-    They are found wherever they lie below the run, since ``hydra.sweep.subdir`` is the user's to choose.
 
     Raises:
         ResultsError: a file is damaged.
     """
     results = []
-    for path in run_directory.rglob(JOB_RESULTS_FILE):
+    for path in (directory / JOB_RESULTS_FILE for directory in job_directories(run_directory)):
         try:
-            results.append(cast("dict[str, Any]", json.loads(path.read_bytes())))
-        except (OSError, ValueError) as error:
+            fields = json.loads(path.read_bytes())
+            results.append((int(fields.get("number", 0)), fields))
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ResultsError(f"{path} cannot be read: {error} ({JOB_WAY_OUT})") from error
-    return sorted(results, key=lambda result: int(result.get("number", 0)))
+    return [fields for _, fields in sorted(results, key=lambda found: found[0])]
 
 
 def schema(name: Literal["job_results", "run_results", "operation", "usage_sample"]) -> dict[str, Any]:

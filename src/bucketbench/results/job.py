@@ -74,10 +74,13 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def took_s(self) -> float | None:
-        """Seconds from the job's beginning to its results; None in results of a version that did not record it."""
+        """Seconds from the job's beginning to its results; None where they do not tell it."""
         if self.started_at is None or self.ended_at is None:
             return None
-        return (datetime.fromisoformat(self.ended_at) - datetime.fromisoformat(self.started_at)).total_seconds()
+        try:
+            return (datetime.fromisoformat(self.ended_at) - datetime.fromisoformat(self.started_at)).total_seconds()
+        except (ValueError, TypeError):  # no time, or only one of them with a zone
+            return None
 
     def to_json(self) -> dict[str, Any]:
         """The result as plain JSON values."""

@@ -42,13 +42,13 @@ def read_raw(directory: Path, *, ended: bool) -> RawRecords:
         ahead_s = _clock_offset_s(folder)
         told = (_outcome(folder / OUTCOME_FILE) or {}).get("records", {}) if ended else {}
         operations += (
-            replace(one, started_s=one.started_s + ahead_s, ended_s=one.ended_s + ahead_s)
+            replace(one, started_s=one.started_s + ahead_s, ended_s=one.ended_s + ahead_s) if ahead_s else one
             for one in _records(
                 folder / OPERATIONS_FILE, Operation.from_json, ended=ended, lines=told.get(OPERATIONS_FILE)
             )
         )
         usage += (
-            replace(sample, rank=rank, at_s=sample.at_s + ahead_s)
+            replace(sample, rank=rank, at_s=sample.at_s + ahead_s) if sample.rank != rank or ahead_s else sample
             for sample in _records(folder / USAGE_FILE, UsageSample.from_json, ended=ended, lines=told.get(USAGE_FILE))
         )
     return operations, usage
@@ -79,23 +79,26 @@ def _clock_offset_s(folder: Path) -> float:
 
 
 def _records(path: Path, parse: Callable[[dict[str, Any]], _T], *, ended: bool, lines: int | None) -> Iterator[_T]:
+    number = 0
     try:
-        # Of JSON's lines: other ends of lines, such as U+2028, may stand in its texts.
-        found = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        # As bytes, whose lines end as JSON's do: other ends of lines, such as U+2028, may stand in its texts.
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    record = parse(json.loads(line.decode()))
+                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                    if not ended and next(file, None) is None:
+                        return
+                    raise ResultsError(f"{path} is damaged in line {number}, which is no record: {error}") from error
+                yield record
+    except OSError as error:
         if isinstance(error, FileNotFoundError) and not ended:
             return
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ResultsError(f"{path} cannot be read: {why}") from error
-    if lines is not None and len(found) != lines:  # one may be cut between two lines
-        raise ResultsError(f"{path} is damaged: it has {len(found)} records, and was written with {lines}")
-    for number, line in enumerate(found, start=1):
-        try:
-            yield parse(json.loads(line))
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            if number == len(found) and not ended:
-                return
-            raise ResultsError(f"{path} is damaged in line {number}, which is no record: {error}") from error
+        raise ResultsError(f"{path} cannot be read: {error.strerror or error}") from error
+    if lines is not None and number != lines:  # it may be cut between two lines
+        raise ResultsError(f"{path} is damaged: it has {number} records, and was written with {lines}")
+    if lines is None and ended and not number:
+        raise ResultsError(f"{path} is damaged: it has no record")
 
 
 def read_outcome(directory: Path, *, otherwise: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class RunRecord:
             return cls(**{**fields, **lists, "directory": directory})
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ResultsError(f"{path} cannot be read: {error}") from error
 
     def write(self) -> None:

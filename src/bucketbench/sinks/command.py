@@ -10,6 +10,7 @@ from pathlib import Path
 from bucketbench.errors import BucketbenchError, UsageError
 from bucketbench.sinks.delivery import deliver
 from bucketbench.sinks.overrides import sink_of_run
+from bucketbench.visible import visible
 
 __all__ = ["main"]
 
@@ -41,10 +42,10 @@ def main(argv: Sequence[str]) -> int:
     for run in runs:
         try:
             sink = sink_of_run(run, overrides, config_directory=arguments.config_dir)
-            sys.stdout.write("".join(f"{line}\n" for line in deliver(sink, run)))
+            sys.stdout.write("".join(f"{visible(line)}\n" for line in deliver(sink, run)))
             sys.stdout.flush()
         except BucketbenchError as error:
-            sys.stderr.write(f"bucketbench push: {run}: {error}\n")
+            sys.stderr.write(f"bucketbench push: {visible(f'{run}: {error}')}\n")
             status = max(status, 2 if isinstance(error, UsageError) else 1)
     return status
 

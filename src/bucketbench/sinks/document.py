@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bucketbench.errors import ResultsError
 from bucketbench.job.description import OPERATIONS_FILE, USAGE_FILE, rank_directories
-from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, check_schema_version
+from bucketbench.results.files import JOB_RESULTS_FILE, RUN_RESULTS_FILE, check_schema_version, job_directories
 from bucketbench.results.record import RunRecord
 from bucketbench.secrecy import redacted, secret_values, without_secrets
 
@@ -21,6 +21,9 @@ __all__ = ["NOT_FINITE", "JobDocument", "RunDocument", "marked", "read_run", "re
 NOT_FINITE: Final = "_not_finite"
 """What the name of a number ends with in the flag beside it, where it is none: ``nan``, ``inf`` or ``-inf``."""
 
+
+_PIECE_CHARACTERS: Final = 1 << 20
+"""Of a file of raw records, which may be larger than memory allows to have several times."""
 
 _CONFIGURATION: Final = frozenset({"client_options", "config", "parameters"})
 
@@ -41,26 +44,28 @@ class JobDocument:
     directory: Path | None
     secrets: tuple[str, ...] = ()
 
-    def records(self) -> dict[str, str]:
-        """The files of raw records, by their name below the job's directory; those that are not there are left out.
+    def records(self) -> Iterator[tuple[str, Iterator[str]]]:
+        """The files of raw records, by their name below the job's directory, each in pieces of whole lines.
+
+        Those that are not there are left out: a job may fail before it recorded anything.
 
         Raises:
-            ResultsError: a file cannot be read.
+            ResultsError: a file cannot be read, while its pieces are asked for.
         """
         if self.directory is None:
-            return {}
-        found = {}
+            return
         for folder in rank_directories(self.directory):
-            for name in (OPERATIONS_FILE, USAGE_FILE):
-                path = folder / name
-                try:
-                    text = path.read_text(encoding="utf-8", errors="backslashreplace")
-                except FileNotFoundError:
-                    continue  # the job failed before it recorded anything
-                except OSError as error:
-                    raise ResultsError(f"{path} cannot be read: {error.strerror or error}") from error
-                found[path.relative_to(self.directory).as_posix()] = redacted(text, self.secrets)
-        return found
+            for path in (folder / OPERATIONS_FILE, folder / USAGE_FILE):
+                if path.exists():
+                    yield path.relative_to(self.directory).as_posix(), self._pieces(path)
+
+    def _pieces(self, path: Path) -> Iterator[str]:
+        try:
+            with path.open(encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+                while lines := file.readlines(_PIECE_CHARACTERS):
+                    yield redacted("".join(lines), self.secrets)
+        except OSError as error:
+            raise ResultsError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +161,8 @@ def unmarked(value: Any) -> Any:
 
 
 def _content(file: Path, directory: Path) -> dict[str, Any] | None:
+    if file.exists() and not file.is_file():  # of a pipe nothing may ever come
+        raise ResultsError(f"{file} is no file")
     try:
         content = json.loads(file.read_bytes())
     except FileNotFoundError:
@@ -179,18 +186,18 @@ def _told(results: Mapping[str, Any], secrets: tuple[str, ...]) -> dict[str, Any
 
 def _numbered(jobs: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """The jobs by their numbers; by their places where those do not tell them apart, as in version 1."""
-    numbered = {job.get("number"): job for job in jobs}
-    told = len(numbered) == len(jobs) and all(isinstance(number, int) for number in numbered)
-    return {int(job["number"]) if told else place: job for place, job in enumerate(jobs)}
+    numbers = [number for job in jobs if isinstance(number := job.get("number"), int)]
+    told = len(set(numbers)) == len(jobs)
+    return {numbers[place] if told else place: job for place, job in enumerate(jobs)}
 
 
 def _folders(directory: Path) -> dict[int, Path]:
     """The directories of jobs by their numbers; a file that tells none, or one twice, is of no use here."""
     found: dict[int, list[Path]] = {}
-    for file in directory.rglob(JOB_RESULTS_FILE):
-        number = _number_in(file)
+    for folder in job_directories(directory):
+        number = _number_in(folder / JOB_RESULTS_FILE)
         if number is not None:
-            found.setdefault(number, []).append(file.parent)
+            found.setdefault(number, []).append(folder)
     return {number: folders[0] for number, folders in found.items() if len(folders) == 1}
 
 

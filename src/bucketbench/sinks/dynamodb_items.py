@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -43,6 +44,7 @@ SORT: Final = "part"
 # server may count otherwise.
 _LARGEST_ITEM_BYTES: Final = 390 * 1024
 _CHUNK_BYTES: Final = 380 * 1024
+_GZIP: Final = 31  # of zlib: its largest window, and the frame of gzip
 # Source: as above, "Data types": at most 38 digits, and positive numbers from 1E-130 to 9.99...E+125.
 _DIGITS: Final = 38
 _EXPONENTS: Final = range(-130, 126)
@@ -85,11 +87,13 @@ def items_of_job(run: RunDocument, job: JobDocument, *, raw_records: bool) -> It
     Raises:
         ResultsError: its raw records cannot be read.
     """
-    part = part_of_job(run.started_at, job.number)
-    records = job.records() if raw_records else {}
-    chunks = list(_chunks(records)) if records else []
-    yield from _chunk_items(run.run_id, f"{part}/{_RECORDS}/", chunks)
-    yield from _item(run.run_id, part, "job", job.results, {_RECORDS: len(chunks)})
+    part, count = part_of_job(run.started_at, job.number), 0
+    for item in (
+        _chunk_items(run.run_id, f"{part}/{_RECORDS}/", _chunks(_json_of(job.records()))) if raw_records else ()
+    ):
+        yield item
+        count += 1
+    yield from _item(run.run_id, part, "job", job.results, {_RECORDS: count})
 
 
 def items_of_run(run: RunDocument) -> Iterator[Item]:
@@ -133,7 +137,7 @@ def _item(run_id: str, part: str, kind: str, content: Mapping[str, Any], chunks:
         left += item_bytes({name: attributes.pop(name)})
         spilled[name] = content[name]
     if spilled:
-        cut = list(_chunks(spilled))
+        cut = list(_chunks([json.dumps(spilled, separators=(",", ":"))]))
         yield from _chunk_items(run_id, spilled_part(part), cut)
         own[_CHUNKS] = _attribute({**chunks, _SPILLED: len(cut)})
     yield {**own, **attributes}
@@ -144,10 +148,35 @@ def _chunk_items(run_id: str, prefix: str, chunks: Iterable[bytes]) -> Iterator[
         yield {**key(records_partition(run_id), f"{prefix}{number:04d}"), "data": {"B": data}}
 
 
-def _chunks(content: Mapping[str, Any]) -> Iterator[bytes]:
-    data = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0)  # no time: equal if pushed again
-    for start in range(0, len(data), _CHUNK_BYTES):
-        yield data[start : start + _CHUNK_BYTES]
+def _json_of(files: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+    """An object of texts as JSON, piece by piece; nothing where there are none."""
+    before = "{"
+    for name, pieces in files:
+        yield f'{before}{json.dumps(name)}:"'
+        for piece in pieces:
+            yield json.dumps(piece)[1:-1]
+        yield '"'
+        before = ","
+    if before == ",":
+        yield "}"
+
+
+def _chunks(pieces: Iterable[str]) -> Iterator[bytes]:
+    """A text, compressed and cut into what an item has room for; nothing where there is none.
+
+    No time is in it, so that what is pushed again is equal.
+    """
+    compressor, data, is_empty = zlib.compressobj(wbits=_GZIP), bytearray(), True
+    for piece in pieces:
+        is_empty = False
+        data += compressor.compress(piece.encode())
+        while len(data) > _CHUNK_BYTES:
+            yield bytes(data[:_CHUNK_BYTES])
+            del data[:_CHUNK_BYTES]
+    if not is_empty:
+        data += compressor.flush()
+        for start in range(0, len(data), _CHUNK_BYTES):
+            yield bytes(data[start : start + _CHUNK_BYTES])
 
 
 def _attribute(value: Any) -> AttributeValueTypeDef:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
@@ -32,6 +33,7 @@ __all__ = ["JOBS_FILE", "ComposedLoader", "Jobs", "check_repeats", "with_hydra"]
 JOBS_FILE: Final = "jobs.json"
 _VERSION: Final = 1
 _REPEAT: Final = "repeat"
+_BY_NUMBER: Final = "${hydra.job.num}"
 
 
 class Jobs:
@@ -83,10 +85,36 @@ class Jobs:
 
     def directory(self, number: int) -> Path:
         """Where a job's results lie."""
+        run, own = self._run_and_own(number)
+        return run / own
+
+    def check_directories(self) -> None:
+        """Raise where a job's results would not lie below the run's directory, or in the place of another job's.
+
+        Raises:
+            ConfigurationError: says what ``hydra.sweep.subdir`` must be like.
+        """
+        numbers: dict[Path, int] = {}
+        for number in range(len(self)) if any(_written(one) != _BY_NUMBER for one in self._configs) else ():
+            run, own = self._run_and_own(number)
+            within = Path(os.path.normpath(run / own))
+            if not within.is_relative_to(os.path.normpath(run)):
+                raise ConfigurationError(
+                    f"hydra.sweep.subdir={own} has the results of job {number} beside the run's, where nothing finds "
+                    f"them: name a directory below it, such as {_BY_NUMBER}"
+                )
+            if numbers.setdefault(within, number) != number:
+                raise ConfigurationError(
+                    f"hydra.sweep.subdir={own} has the results of job {number} in the place of those of job "
+                    f"{numbers[within]}: have {_BY_NUMBER} in it"
+                )
+
+    def _run_and_own(self, number: int) -> tuple[Path, str]:
+        """The directory of the run, and that of a job below it."""
         config = self.config(number)
         with open_dict(config):
             config.hydra.job.num = config.hydra.job.id = number
-        return Path(str(config.hydra.sweep.dir)) / str(OmegaConf.select(config, "hydra.sweep.subdir"))
+        return Path(str(config.hydra.sweep.dir)), str(OmegaConf.select(config, "hydra.sweep.subdir"))
 
     def settings(self) -> list[JobSettings]:
         """What each kind of job is configured for, every value checked.
@@ -252,6 +280,12 @@ def with_hydra(fields: dict[str, Any]) -> DictConfig:
     config.hydra = OmegaConf.merge(hydra, fields["hydra"])
     OmegaConf.set_struct(config, True)
     return config
+
+
+def _written(config: DictConfig) -> str:
+    """The name of a job's directory as the configuration has it."""
+    sweep: Any = OmegaConf.to_container(config.hydra.sweep, resolve=False)
+    return str(sweep["subdir"])
 
 
 def _repeat_of(point: Sequence[str]) -> str | None:

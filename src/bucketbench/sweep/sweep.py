@@ -103,6 +103,7 @@ class Sweep:
         with refusal_told(meeting, _TOPIC):
             points = self._points(arguments)
             jobs = Jobs.composed(points, self.composed)
+            jobs.check_directories()
             if self._options.dry_run:
                 self._plan(jobs, meeting)
             checked = self._checked(jobs, meeting)

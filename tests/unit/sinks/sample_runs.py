@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from bucketbench.results import SCHEMA_VERSION
+from bucketbench.sinks.document import JobDocument
 
-__all__ = ["job", "run_results", "write_run"]
+__all__ = ["job", "records_of", "run_results", "write_run"]
 
 STARTED_AT = "2026-11-29T09:05:20.112+00:00"
 
@@ -104,3 +105,8 @@ def write_run(directory: Path, results: dict[str, Any]) -> Path:
         (folder / "job_results.json").write_text(json.dumps(found))
         (folder / "operations.jsonl").write_text(f'{{"kind": "fetch", "of": {place}}}\n')
     return directory
+
+
+def records_of(job: JobDocument) -> dict[str, str]:
+    """A job's raw records, whole."""
+    return {name: "".join(pieces) for name, pieces in job.records()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_runs import job, run_results, write_run
+from sample_runs import job, records_of, run_results, write_run
 
 from bucketbench.errors import ResultsError
 from bucketbench.results import SCHEMA_VERSION
@@ -30,7 +30,7 @@ def test_a_run_is_told_as_it_is(tmp_path: Path, whole: bool) -> None:
     read = read_run(directory if whole else directory / "run_results.json")
     assert together(directory) == results
     assert (read.run_id, read.jobs_planned, [found.number for found in read.jobs]) == (results["run_id"], 2, [0, 1])
-    assert [found.records() for found in read.jobs] == [
+    assert [records_of(found) for found in read.jobs] == [
         {"operations.jsonl": f'{{"kind": "fetch", "of": {number}}}\n'} for number in range(2)
     ]
 
@@ -42,7 +42,7 @@ def test_records_of_all_ranks_are_there(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "usage.jsonl").write_text(f"{rank}\n")
     (found,) = read_run(directory).jobs
-    assert found.records() == {"ranks/0/usage.jsonl": "0\n", "ranks/1/usage.jsonl": "1\n"}
+    assert records_of(found) == {"ranks/0/usage.jsonl": "0\n", "ranks/1/usage.jsonl": "1\n"}
 
 
 def test_what_is_no_number_is_null_and_a_flag(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (directory / "0" / "operations.jsonl").write_text(f'{{"error": "service-{CANARY}"}}')
     run = read_run(directory)
     (found,) = run.jobs
-    assert CANARY not in json.dumps([run.fields, found.results, found.records()])
+    assert CANARY not in json.dumps([run.fields, found.results, records_of(found)])
     assert found.results["config"] == {
         "client": {"api_key": "[secret]", "key": 3}, "endpoint": "https://[secret]@host/", "tokens": 5,
     }  # fmt: skip

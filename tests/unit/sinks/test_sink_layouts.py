@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_runs import STARTED_AT, job, run_results, write_run
+from sample_runs import STARTED_AT, job, records_of, run_results, write_run
 
 from bucketbench.results import schema
 from bucketbench.sinks.bigquery_columns import Column, Shape, columns, results_in, rows_of
@@ -123,7 +123,7 @@ def test_no_item_is_larger_than_the_service_takes(tmp_path: Path) -> None:
     assert item["figures"]["M"]["throughput_mibs"]["M"]["value"] == {"N": "110.74561437959771"}, "it is asked for most"
     records = [item for item in items if "/records/" in item["part"]["S"]]
     assert len(records) > 1
-    assert joined(records) == run.jobs[0].records()
+    assert joined(records) == records_of(run.jobs[0])
     assert items == list(items_of_job(run, run.jobs[0], raw_records=True)), "a run pushed again is the same bytes"
 
 

@@ -43,3 +43,23 @@ def test_a_directory_for_local_files_is_removed(harness: StubbedHarness, end: Pr
     assert saves.left[0].parent == Path(".bucketbench").absolute()
     assert len(set(saves.left)) == len(saves.left) == (1 if isinstance(end, BaseException) else 2)
     assert list(Path(".bucketbench").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("subdirectory", "said"),
+    [
+        ("../${hydra.job.num}", "hydra.sweep.subdir=../0 has the results of job 0 beside the run's"),
+        (
+            "job",
+            "hydra.sweep.subdir=job has the results of job 1 in the place of those of job 0: have ${hydra.job.num}",
+        ),
+    ],
+)
+def test_a_directory_in_which_results_would_be_lost_is_refused(
+    harness: StubbedHarness, subdirectory: str, said: str
+) -> None:
+    done = harness.run("listing", "client=boto3,obstore", f"hydra.sweep.subdir={subdirectory}")
+    assert done.status == 2
+    assert said in done.err
+    assert harness.worker.started == []
+    assert harness.runs("listing") == []
