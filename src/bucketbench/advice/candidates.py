@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from bucketbench.report.costs import figures_of
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange
 from bucketbench.report.swept import SweptPoint, swept_points
-from bucketbench.report.wording import plain_text
+from bucketbench.report.values import identity, override_text, texts_by_key
 from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import Better, FigureSet, Status, Summary
 
@@ -30,6 +29,7 @@ class Candidate:
     Args:
         client: its name.
         settings: what was swept of it or may be chosen for it, by key.
+        told: the same as text, told apart from the other candidates'.
         summary: its repeats.
         memory_mib: the highest of any repeat, of the measured process and its workers; None where it is not known.
         costs: of its work by price list, by figure; None where it is not known.
@@ -37,6 +37,7 @@ class Candidate:
 
     client: str
     settings: Mapping[str, Any]
+    told: Mapping[str, str]
     summary: Summary
     memory_mib: float | None
     costs: Mapping[str, float | None]
@@ -44,7 +45,7 @@ class Candidate:
     @property
     def label(self) -> str:
         """The client with its settings, by the last parts of their keys."""
-        told = [f"{key.rpartition('.')[2]}={plain_text(value)}" for key, value in self.settings.items()]
+        told = [f"{key.rpartition('.')[2]}={text}" for key, text in self.told.items()]
         return f"{self.client} with {', '.join(told)}" if told else self.client
 
     @property
@@ -52,7 +53,7 @@ class Candidate:
         """The client with its settings as a sweep takes them, to be copied into a shell."""
         # An option need not be among those that the client's file names.
         keys = {key: f"++{key}" if key.startswith(_CLIENT) else key for key in self.settings}
-        told = [f"{keys[key]}={plain_text(value)}" for key, value in self.settings.items()]
+        told = [f"{keys[key]}={override_text(value)}" for key, value in self.settings.items()]
         return " ".join(map(shlex.quote, [f"client={self.client}", *told]))
 
 
@@ -66,6 +67,7 @@ class Question:
         unit: its unit.
         better: which values are the better ones.
         given: what makes it another question than others of the run, by key.
+        title: the same as text; empty where it is the only one of its figure.
         target: what it is for, wherever that is.
         candidates: who can be advised, the best median first.
         left_out: who cannot, and why.
@@ -77,6 +79,7 @@ class Question:
     unit: str
     better: Better
     given: Mapping[str, Any]
+    title: str
     target: Mapping[str, Any]
     candidates: tuple[Candidate, ...]
     left_out: tuple[tuple[str, str], ...]
@@ -99,13 +102,15 @@ def questions(run: Run, *, memory_limit_bytes: int | None = None) -> list[Questi
     by_given: dict[str, tuple[dict[str, Any], list[SweptPoint]]] = {}
     for point in points:
         given = {key: value for key, value in point.keys.items() if not _is_tunable(key, tunable)}
-        by_given.setdefault(json.dumps(given, default=str), (given, []))[1].append(point)
+        by_given.setdefault(identity(given), (given, []))[1].append(point)
+    told = texts_by_key([given for given, _ in by_given.values()])
+    titles = [" ".join(f"{key}={text}" for key, text in texts.items()) for texts in told]
     found = []
     for name in figures.contests:
         if not any(_may_tell(point, name) for point in points):
             continue  # such as that of saves where jobs only load
-        for given, inside in by_given.values():
-            found.append(_question(name, given, inside, figures, tunable, options, memory_limit_bytes))
+        for title, (given, inside) in zip(titles, by_given.values(), strict=True):
+            found.append(_question(name, given, title, inside, figures, tunable, options, memory_limit_bytes))
     return found
 
 
@@ -117,6 +122,7 @@ def _may_tell(point: SweptPoint, figure: str) -> bool:
 def _question(
     figure: str,
     given: Mapping[str, Any],
+    title: str,
     points: Sequence[SweptPoint],
     figures: FigureSet,
     tunable: Sequence[str],
@@ -125,10 +131,10 @@ def _question(
 ) -> Question:
     kind = figures.kinds[figure]
     candidates, left_out = [], []
-    for point in points:
-        if not point.summary.role.competes:
-            continue
-        candidate = _candidate(point, tunable, options[point.summary.client])
+    competing = [point for point in points if point.summary.role.competes]
+    every = [_settings(point, tunable, options[point.summary.client]) for point in competing]
+    for point, chosen, told in zip(competing, every, texts_by_key(every), strict=True):
+        candidate = _candidate(point, chosen, told)
         reason = _unfit(candidate, figure, memory_limit_bytes)
         if reason is None:
             candidates.append(candidate)
@@ -143,30 +149,39 @@ def _question(
         unit=kind.unit,
         better=kind.better,
         given=given,
+        title=title,
         target={name: parameters[name] for name in ("target", "network") if name in parameters and name not in given},
         candidates=tuple(candidates),
         left_out=tuple(left_out),
         untried=tuple(
             key
             for key in tunable[:1]  # the setting that matters first
-            if candidates and len({repr(one.get(key)) for one in settings}) == 1 and settings[0].get(key) is not None
+            if candidates
+            and len({identity(one.get(key)) for one in settings}) == 1
+            and settings[0].get(key) is not None
         ),
     )
 
 
-def _candidate(point: SweptPoint, tunable: Sequence[str], options: Mapping[str, Any]) -> Candidate:
-    summary = point.summary
+def _settings(point: SweptPoint, tunable: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was swept of a client or may be chosen for it, by key."""
     swept = {key: value for key, value in point.keys.items() if _is_tunable(key, tunable)}
-    first = {key: summary.parameters[key] for key in tunable[:1] if summary.parameters.get(key) is not None}
+    first = {key: point.summary.parameters[key] for key in tunable[:1] if point.summary.parameters.get(key) is not None}
     own = {
         f"{_CLIENT}{name}": value
         for name, value in options.items()
         if name.startswith("options.") and value is not None
     }
+    return {**first, **swept, **own}
+
+
+def _candidate(point: SweptPoint, settings: Mapping[str, Any], told: Mapping[str, str]) -> Candidate:
+    summary = point.summary
     memory = summary.figures[_MEMORY].by_repeat.values() if _MEMORY in summary.figures else ()
     return Candidate(
         client=point.client,
-        settings={**first, **swept, **own},
+        settings=settings,
+        told=told,
         summary=summary,
         memory_mib=max(memory, default=None),
         costs={name: figure.median for name, figure in summary.figures.items() if name.startswith("cost_per_")},

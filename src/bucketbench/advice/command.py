@@ -18,6 +18,7 @@ from bucketbench.report.arguments import add_multirun, add_prices
 from bucketbench.report.costs import priced
 from bucketbench.report.runs import by_scenario, load_run, newest_run
 from bucketbench.units import parse_size
+from bucketbench.visible import visible
 
 __all__ = ["main"]
 
@@ -48,10 +49,12 @@ def main(argv: Sequence[str]) -> int:
             for question in questions(part, memory_limit_bytes=arguments.memory_limit)
         ]
     except (BucketbenchError, OSError) as error:  # of a status of its own: 1 is no basis
-        sys.stderr.write(f"bucketbench recommend: {error}\n")
+        sys.stderr.write(f"bucketbench recommend: {visible(str(error))}\n")
         return EXIT_REFUSED
     if not advices:
-        sys.stderr.write(f"bucketbench recommend: {run.directory} has no figure by which clients are compared\n")
+        sys.stderr.write(
+            f"bucketbench recommend: {visible(str(run.directory))} has no figure by which clients are compared\n"
+        )
         return EXIT_NO_BASIS
     if arguments.json:
         text = json.dumps(as_json(advices, currency=pricing.currency, notes=run.notes), indent=2, allow_nan=False)

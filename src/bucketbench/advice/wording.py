@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from bucketbench.advice.advice import Advice, Rival
 from bucketbench.advice.candidates import Candidate
-from bucketbench.records import State
 from bucketbench.report.cells import number_text
-from bucketbench.report.wording import parameter_text, plural
+from bucketbench.report.values import parameter_text
+from bucketbench.report.wording import broken_rules, plural
 from bucketbench.statistics import CONFIDENCE
 
 __all__ = ["as_json", "as_text"]
@@ -26,7 +26,7 @@ def as_text(advices: Sequence[Advice], *, currency: str) -> str:
     parts = []
     for advice in advices:
         question = advice.question
-        heading = f"{question.contest}{f', {parameter_text(question.given)}' if question.given else ''}:"
+        heading = f"{question.contest}{f', {question.title}' if question.title else ''}:"
         lines = _lines(advice, currency)
         parts.append("\n".join([heading, *(f"  {line}" for line in lines)] if len(advices) > 1 else lines))
     return "\n\n".join(parts)
@@ -65,26 +65,25 @@ def _lines(advice: Advice, currency: str) -> list[str]:
     if best is None:
         return [f"Take none: the run is no basis for advice on {question.contest} ({left_out or 'no contestant ran'})."]
     target = f" for {parameter_text(question.target)}" if question.target else ""
+    styles = "".join(f"; of {style} data sets {one.label}" for style, one in _best_of_other_styles(advice).items())
     alone = f" ({question.untried[0]} was tried with this value alone)" if question.untried else ""
     median = number_text(best.summary.figures[question.figure].median)
     return [
-        f"Take {best.overrides}{target}: {median} {question.unit}{alone}{_other_styles(advice)}.",
+        f"Take {best.overrides}{target}: {median} {question.unit}{alone}{styles}.",
         f"How sure: {_how_sure(advice)}{_doubted(advice)}{f'. Left out: {left_out}' if left_out else ''}.",
         f"If that is wrong: {'; '.join([_lost(advice), _memory(advice), *_money(advice, currency)])}.",
     ]
 
 
-def _other_styles(advice: Advice) -> str:
+def _best_of_other_styles(advice: Advice) -> dict[str, Candidate]:
     """The best of each other style of data set, since a loop over one may not be one over the other."""
     assert advice.best is not None
-    seen = {advice.best.summary.details.get(_STYLE)}
-    told = ""
+    found: dict[str, Candidate] = {}
     for candidate in advice.question.candidates:
         style = candidate.summary.details.get(_STYLE)
-        if style is not None and style not in seen:
-            seen.add(style)
-            told += f"; of {style} data sets {candidate.label}"
-    return told
+        if style is not None and style != advice.best.summary.details.get(_STYLE):
+            found.setdefault(style, candidate)
+    return found
 
 
 def _how_sure(advice: Advice) -> str:
@@ -105,14 +104,11 @@ def _how_sure(advice: Advice) -> str:
 
 
 def _doubted(advice: Advice) -> str:
-    """Which of those that the advice rests on have doubtful figures, and by which rules."""
+    """Which of those that the advice names have doubtful figures, by which rules, and what was found."""
     assert advice.best is not None
-    told = []
-    for candidate in (advice.best, *(rival.candidate for rival in (advice.undecided or advice.rivals)[:_MOST_NAMED])):
-        if candidate.summary.state is State.DOUBTFUL:
-            rules = ", ".join(mark.rule for mark in candidate.summary.marks)
-            told.append(f"{candidate.label} ({rules})")
-    return f"; doubtful are the figures of {' and '.join(told)}" if told else ""
+    rivals = [rival.candidate for rival in (advice.undecided or advice.rivals)[:_MOST_NAMED]]
+    named = {one.label: one.summary for one in (advice.best, *rivals, *_best_of_other_styles(advice).values())}
+    return "".join(f"; {line}" for line in broken_rules(named.items()))
 
 
 def _against(rival: Rival) -> str:

@@ -15,6 +15,7 @@ from bucketbench.report.arguments import add_form, add_multirun, add_relative_to
 from bucketbench.report.runs import Run, by_scenario, every_run, load_run
 from bucketbench.report.table import output_width
 from bucketbench.scenarios import find_scenario
+from bucketbench.visible import visible
 
 __all__ = ["main"]
 
@@ -55,9 +56,9 @@ def main(argv: Sequence[str]) -> int:
             text = as_text(groups, width=output_width())
         sys.stdout.write(f"{text}\n")
         if arguments.form != "json":
-            sys.stderr.write("".join(f"bucketbench history: {note}\n" for note in notes))
+            sys.stderr.write("".join(f"bucketbench history: {visible(note)}\n" for note in notes))
     except BucketbenchError as error:
-        sys.stderr.write(f"bucketbench history: {error}\n")
+        sys.stderr.write(f"bucketbench history: {visible(str(error))}\n")
         return 2
     return 0
 

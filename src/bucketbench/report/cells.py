@@ -19,6 +19,7 @@ __all__ = [
     "every_column",
     "has_words",
     "is_measured",
+    "mark_text",
     "number_text",
     "texts",
 ]
@@ -93,7 +94,13 @@ def texts(entry: Entry, headings: Sequence[str], form: TableForm) -> list[str]:
 
 
 def _status(entry: Entry) -> str:
-    summary = entry.summary
+    return mark_text(entry.summary) or str(entry.summary.status)
+
+
+def mark_text(summary: Summary) -> str:
+    """What must be known of a client's figures beside their values: failed repeats, and those that are doubtful or
+    invalid; empty where that is nothing.
+    """
     if summary.status is Status.FAILED:
         return str(summary.status)
     told, state = [], summary.state
@@ -102,7 +109,7 @@ def _status(entry: Entry) -> str:
     if state is not None and state is not State.VALID:
         marked = summary.repeats_by_state[state]
         told.append(str(state) if marked == summary.repeats else f"{marked}/{summary.repeats} {state}")
-    return ", ".join(told) or str(summary.status)
+    return ", ".join(told)
 
 
 def _cell(column: Column, figure: FigureSummary) -> str:

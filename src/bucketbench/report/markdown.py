@@ -11,7 +11,8 @@ from bucketbench.report.costs import figures_of, form_of
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import arrange, shared_parameters
 from bucketbench.report.swept import swept_tables
-from bucketbench.report.wording import notes, parameter_text, verdicts
+from bucketbench.report.values import parameter_text
+from bucketbench.report.wording import notes, verdicts
 
 __all__ = ["code", "escaped", "render_markdown", "table_line"]
 
@@ -32,8 +33,8 @@ def render_markdown(run: Run) -> str:
     lines = [] if run.label is None else [f"**{escaped(run.label)}**", ""]
     lines += [code(parameter_text(shared_parameters(run))), ""]
     for section in sections:
-        if section.varying:
-            lines += [code(parameter_text(section.varying)), ""]
+        if section.title:
+            lines += [code(section.title), ""]
         headings = columns(section, sections, form)
         lines += [table_line(headings), table_line(":--" if has_words(name, form) else "--:" for name in headings)]
         for entry in section.entries:
@@ -48,11 +49,12 @@ def render_markdown(run: Run) -> str:
         lines += [f"{escaped(table.heading)} over {escaped(', '.join(table.keys))}", ""]
         aligned = ["--:"] * (len(table.keys) + len(table.clients))
         lines += [table_line(map(escaped, (*table.keys, *table.clients))), table_line(aligned)]
-        lines += [table_line(map(escaped, row)) for row in table.rows]
+        lines += [table_line(map(escaped, row.texts)) for row in table.rows]
         lines += [
             table_line(["**best at**", *[""] * (len(table.keys) - 1), *(escaped(best.text) for best in table.best)])
         ]
-        lines += ["", *(f"- {escaped(note)}" for note in table.notes()), *[""] * bool(table.notes())]
+        found = table.notes()
+        lines += ["", *(f"- {escaped(note)}" for note in found), *[""] * bool(found)]
     lines += [escaped(form.legend)]
     lines += [""] * bool(run.notes) + [f"- {escaped(note)}" for note in run.notes]
     return "\n".join(lines) + "\n"

@@ -15,18 +15,26 @@ import msgspec
 
 from bucketbench.cost.pricing import Pricing
 from bucketbench.errors import ResultsError
-from bucketbench.results.files import JOB_RESULTS_FILE, JOB_WAY_OUT, RUN_RESULTS_FILE, check_schema_version
+from bucketbench.report.values import UNSET, identity, texts_by_key
+from bucketbench.results.files import (
+    JOB_RESULTS_FILE,
+    JOB_WAY_OUT,
+    RUN_RESULTS_FILE,
+    check_schema_version,
+    job_directories,
+)
 from bucketbench.results.job import JobResult
 from bucketbench.results.s3torchbenchmarking import is_run, run_results
 from bucketbench.secrecy import home_directories, without_home
 from bucketbench.statistics import MeasuredJob, Role
-from bucketbench.visible import visible, visible_in
+from bucketbench.visible import in_one_line, visible, visible_in
 
 __all__ = ["Run", "by_scenario", "every_run", "load_run", "measured", "newest_run", "read_jobs", "versions_of"]
 
 _T = TypeVar("_T")
 _JOB_MARKS = (JOB_RESULTS_FILE, "job.json")
 _TOLD = ("parameters", "client_options", "details", "host", "config")  # by which jobs are compared, sorted and found
+_NAMES = ("client", "disambiguator", "commit")
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -97,7 +105,11 @@ def load_run(path: Path) -> Run:
     """
     if path.is_dir():
         file = path / RUN_RESULTS_FILE
-        return _whole_run(file) if file.exists() else _interrupted_run(path)
+        if not file.exists():
+            return _interrupted_run(path)
+        if not file.is_file():  # of a pipe nothing may ever come
+            raise ResultsError(f"{file} is no file{_way_out(file)}")
+        return _whole_run(file)
     if path.exists():
         return _whole_run(path)
     raise ResultsError(f"there is no run at {path}: expected a run's directory or its {RUN_RESULTS_FILE}")
@@ -130,11 +142,11 @@ def newest_run(multirun: Path) -> Path:
         ResultsError: where it has no run.
     """
     # Two sweeps may have started in the same second, with the same name in different scenarios.
-    return max(every_run(multirun), key=lambda directory: (directory.name, directory.stat().st_mtime_ns))
+    return max(every_run(multirun), key=lambda directory: (directory.resolve().name, directory.stat().st_mtime_ns))
 
 
 def every_run(multirun: Path) -> list[Path]:
-    """The directories of all runs of all scenarios.
+    """The directories of all runs of all scenarios, each once whatever links lead to it.
 
     Args:
         multirun: as of ``newest_run``.
@@ -142,13 +154,14 @@ def every_run(multirun: Path) -> list[Path]:
     Raises:
         ResultsError: where it has no run.
     """
-    runs = [directory for directory in sorted(multirun.glob("*/*")) if directory.is_dir() and _is_run(directory)]
+    links_first = sorted(multirun.glob("*/*"), key=lambda directory: (not directory.is_symlink(), directory))
+    runs = {found.resolve(): found for found in links_first if found.is_dir() and _is_run(found)}
     if not runs:
         raise ResultsError(
             f"there is no run in {multirun.absolute()}: run ./utils/run_dataset_benchmarks.sh first, name a run's "
             "directory, or say with --multirun where the runs are"
         )
-    return runs
+    return sorted(runs.values())
 
 
 def read_jobs(run_directory: Path) -> tuple[tuple[Path, JobResult], ...]:
@@ -157,7 +170,7 @@ def read_jobs(run_directory: Path) -> tuple[tuple[Path, JobResult], ...]:
     Raises:
         ResultsError: a file cannot be read, is damaged, or of a newer schema; the message names it.
     """
-    read = [(file.parent, _job_result(file)) for file in run_directory.rglob(JOB_RESULTS_FILE)]
+    read = [(directory, _job_result(directory / JOB_RESULTS_FILE)) for directory in job_directories(run_directory)]
     return tuple(sorted(read, key=lambda found: (found[1].number, _natural(found[0]))))
 
 
@@ -173,15 +186,14 @@ def measured(results: Iterable[JobResult]) -> tuple[MeasuredJob, ...]:
     A client that was set up in several ways is several contestants: its name is followed by what differs.
     """
     results = tuple(results)
-    variants: dict[str, list[dict[str, Any]]] = {}
+    variants: dict[str, dict[str, Mapping[str, Any]]] = {}
     for result in results:
-        options = variants.setdefault(result.client, [])
-        if result.client_options not in options:
-            options.append(result.client_options)
+        variants.setdefault(result.client, {})[identity(result.client_options)] = result.client_options
+    contestants = {client: _contestants(client, found) for client, found in variants.items()}
     return tuple(
         MeasuredJob(
             scenario=result.scenario,
-            client=_contestant(result, variants[result.client]),
+            client=contestants[result.client][identity(result.client_options)],
             role=_role(result),
             library=_library(result),
             parameters=result.parameters,
@@ -196,18 +208,21 @@ def measured(results: Iterable[JobResult]) -> tuple[MeasuredJob, ...]:
     )
 
 
-def _contestant(result: JobResult, variants: Sequence[Mapping[str, Any]]) -> str:
-    absent = object()
-    names = dict.fromkeys(name for options in variants for name in options)
-    differing = [name for name in names if len({repr(options.get(name, absent)) for options in variants}) > 1]
+def _contestants(client: str, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The name of a client with each of its sets of options, by what identifies these."""
+    names = dict.fromkeys(name for options in variants.values() for name in options)
+    own = [{name: options.get(name, UNSET) for name in names} for options in variants.values()]
+    differing = [name for name in names if len({identity(one[name]) for one in own}) > 1]
     if not differing:
-        return result.client
-    told = [f"{name.removeprefix('options.')}={result.client_options.get(name, 'unset')}" for name in differing]
-    return f"{result.client} ({', '.join(told)})"
+        return dict.fromkeys(variants, client)
+    told = [
+        ", ".join(f"{name.removeprefix('options.')}={texts[name]}" for name in differing) for texts in texts_by_key(own)
+    ]
+    return {key: f"{client} ({texts})" for key, texts in zip(variants, told, strict=True)}
 
 
 def _is_run(directory: Path) -> bool:
-    return (directory / RUN_RESULTS_FILE).exists() or any(directory.rglob(JOB_RESULTS_FILE))
+    return (directory / RUN_RESULTS_FILE).exists() or bool(job_directories(directory))
 
 
 def _whole_run(file: Path) -> Run:
@@ -227,7 +242,7 @@ def _whole_run(file: Path) -> Run:
         ended_at=_optional(fields, "ended_at", str, file),
         commit=_commit(fields),
         command=None if command is None else tuple(map(str, command)),
-        host=_optional(fields, "host", dict, file) or {},
+        host=_comparable(_optional(fields, "host", dict, file) or {}),
         label=_label_of(results),
         notes=(*_incomplete(fields, len(jobs), file), *_resumed(fields, results, file)),
     )
@@ -265,7 +280,7 @@ def _label_of(results: Sequence[JobResult]) -> str | None:
 def _interrupted_run(directory: Path) -> Run:
     notes = [f"{RUN_RESULTS_FILE} is missing: the sweep was interrupted, or still runs"]
     results: list[JobResult] = []
-    for folder in sorted({file.parent for mark in _JOB_MARKS for file in directory.rglob(mark)}, key=_natural):
+    for folder in sorted(job_directories(directory, *_JOB_MARKS), key=_natural):
         file = folder / JOB_RESULTS_FILE
         name = folder.relative_to(directory)
         if not file.exists():
@@ -288,13 +303,14 @@ def _interrupted_run(directory: Path) -> Run:
         commit=results[0].commit,
         host=results[0].host,
         label=_label_of(results),
-        notes=tuple(without_home(notes, home_directories())),
+        notes=tuple(map(visible, without_home(notes, home_directories()))),
     )
 
 
 def _read_object(file: Path) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        data = file.read_bytes()
+        text = data.decode(json.detect_encoding(data))  # other programs write it with a mark before it, or as UTF-16
         fields = json.loads(text)
         if _HALF_CHARACTER.search(text):  # of a file's name that is no text: no encoding could write it
             fields = json.loads(json.dumps(fields, ensure_ascii=False).encode(errors="replace"))
@@ -315,7 +331,7 @@ def _read_object(file: Path) -> dict[str, Any]:
 
 
 def _way_out(file: Path) -> str:
-    if file.name == RUN_RESULTS_FILE and any(file.parent.rglob(JOB_RESULTS_FILE)):
+    if file.name == RUN_RESULTS_FILE and job_directories(file.parent):
         return f" (move it away to have the {JOB_RESULTS_FILE} files beside it read instead)"
     if file.name == JOB_RESULTS_FILE:
         return f" ({JOB_WAY_OUT})"
@@ -332,7 +348,10 @@ def _job_result(file: Path) -> JobResult:
 
 def _result(fields: Any, where: str) -> JobResult:
     if isinstance(fields, Mapping):  # what it is else is told below
-        fields = {name: _comparable(value) if name in _TOLD else value for name, value in fields.items()}
+        fields = {
+            name: _comparable(value) if name in _TOLD or (isinstance(value, str) and name in _NAMES) else value
+            for name, value in fields.items()
+        }
     try:
         return msgspec.convert(fields, type=JobResult)
     except msgspec.ValidationError as error:
@@ -340,9 +359,11 @@ def _result(fields: Any, where: str) -> JobResult:
 
 
 def _comparable(value: Any) -> Any:
-    """A JSON value in which NaN, which is equal to nothing, and what no float holds is text."""
+    """A JSON value in which NaN, which is equal to nothing, and what no float holds is text, and text one line."""
+    if isinstance(value, str):
+        return in_one_line(value)
     if isinstance(value, Mapping):
-        return {name: _comparable(item) for name, item in value.items()}
+        return {in_one_line(name): _comparable(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_comparable(item) for item in value]
     is_odd = (isinstance(value, float) and not math.isfinite(value)) or (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 from bucketbench.records import Figure, State
 from bucketbench.report.costs import figures_of
 from bucketbench.report.runs import Run
+from bucketbench.report.values import identity, texts_by_key
 from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import Better, Contest, Role, Status, Summary, hold_contests, summarise
 from bucketbench.statistics.network_limits import percent_of_bandwidth, percent_of_concurrency
 
-__all__ = ["Entry", "Section", "arrange", "shared_parameters"]
+__all__ = ["Entry", "Section", "arrange", "shared_by_all", "shared_parameters"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,14 +40,21 @@ class Section:
 
     Args:
         varying: the parameters by which the run's sections differ; empty where there is one section.
+        told: their values as text, those of no two sections alike.
         entries: contestants first, the fastest on top and those with invalid figures below, then the references.
         contests: which contestant won, one contest a figure and style of data set; those of the figure that decides the
             order first, and of them that of the best contestant.
     """
 
     varying: Mapping[str, Any]
+    told: Mapping[str, str]
     entries: Sequence[Entry]
     contests: Sequence[Contest]
+
+    @property
+    def title(self) -> str:
+        """In what it differs from the other sections; empty where it is alone."""
+        return " ".join(f"{name}={text}" for name, text in self.told.items())
 
     def won(self, entry: Entry) -> bool:
         """Whether the client won the contest of the figure that decides the order."""
@@ -65,15 +72,15 @@ def arrange(run: Run) -> list[Section]:
     groups: dict[str, list[Summary]] = {}
     known, carries = figures_of(run), find_scenario(run.scenario).table.carries
     for summary in summarise(run.jobs, units=known.units):
-        groups.setdefault(json.dumps(summary.parameters, sort_keys=True), []).append(summary)
+        groups.setdefault(identity(summary.parameters), []).append(summary)
     names = _varying(run)
+    parameters = [summaries[0].parameters for summaries in groups.values()]
+    varying = [{name: one[name] for name in names if name in one} for one in parameters]
     sections = []
-    for summaries in groups.values():
+    for summaries, own, told in zip(groups.values(), varying, texts_by_key(varying), strict=True):
         contested = _contested(summaries, known.contests)
         deciding = contested[0]
         better = known.kinds[deciding].better
-        parameters = summaries[0].parameters
-        varying = {name: parameters[name] for name in names if name in parameters}
         ceilings = [entry for entry in summaries if entry.role is Role.CEILING]
         ceiling = min(ceilings, key=lambda found: _place(found, deciding, better), default=None)
         entries = [
@@ -90,7 +97,7 @@ def arrange(run: Run) -> list[Section]:
             for name in contested
             for contest in hold_contests(summaries, figure=name, better=known.kinds[name].better)
         ]
-        sections.append(Section(varying=varying, entries=entries, contests=contests))
+        sections.append(Section(varying=own, told=told, entries=entries, contests=contests))
     return sections
 
 
@@ -105,7 +112,7 @@ def shared_parameters(run: Run) -> dict[str, Any]:
 
     Those of a preset are left out where its name is there: ``network=regional`` says what ``network.first_byte_s`` is.
     """
-    shared = _shared(run)
+    shared = shared_by_all(run)
     return {name: value for name, value in shared.items() if not _is_told_by(name.partition(".")[0], name, shared)}
 
 
@@ -113,27 +120,33 @@ def _is_told_by(group: str, name: str, parameters: Mapping[str, Any]) -> bool:
     return name != group and (group in parameters or (f"{group}.name", "none") in parameters.items())
 
 
-def _shared(run: Run) -> dict[str, Any]:
-    first = run.jobs[0].parameters
+def shared_by_all(run: Run) -> dict[str, Any]:
+    """All parameters that have the same value in all jobs of a run."""
+    first, *others = _parameter_sets(run)
     return {
         name: value
         for name, value in first.items()
-        if all(name in job.parameters and job.parameters[name] == value for job in run.jobs)
+        if all(name in other and identity(other[name]) == identity(value) for other in others)
     }
+
+
+def _parameter_sets(run: Run) -> list[Mapping[str, Any]]:
+    """Each set of parameters of the run once."""
+    return list({identity(job.parameters): job.parameters for job in run.jobs}.values())
 
 
 def _varying(run: Run) -> list[str]:
     """The parameters by which the run's sections differ, but those that a preset's name tells."""
-    shared = _shared(run)
-    names = dict.fromkeys(name for job in run.jobs for name in job.parameters if name not in shared)
-    return [name for name in names if not _is_told_by_preset(name, run)]
+    shared, sets = shared_by_all(run), _parameter_sets(run)
+    names = dict.fromkeys(name for one in sets for name in one if name not in shared)
+    return [name for name in names if not _is_told_by_preset(name, sets)]
 
 
-def _is_told_by_preset(name: str, run: Run) -> bool:
+def _is_told_by_preset(name: str, sets: Sequence[Mapping[str, Any]]) -> bool:
     group = name.partition(".")[0]
-    if name == group or not all(group in job.parameters for job in run.jobs):
+    if name == group or not all(group in one for one in sets):
         return False
-    pairs = {(repr(job.parameters[group]), repr(job.parameters.get(name))) for job in run.jobs}
+    pairs = {(identity(one[group]), identity(one.get(name))) for one in sets}
     return len(pairs) == len({preset for preset, _ in pairs})
 
 

@@ -21,7 +21,8 @@ from bucketbench.report.costs import figures_of, form_of
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section, arrange, shared_parameters
 from bucketbench.report.swept import SweptTable, swept_tables
-from bucketbench.report.wording import heading, notes, parameter_text, verdicts
+from bucketbench.report.values import parameter_text
+from bucketbench.report.wording import heading, notes, verdicts
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import Status
 
@@ -81,8 +82,8 @@ def _report(run: Run, width: int) -> RenderableType:
     if shared:
         parts.append(Text(f"with {parameter_text(shared)}"))
     for section in sections:
-        if section.varying:
-            parts += [Text(""), Text(parameter_text(section.varying), style="bold")]
+        if section.title:
+            parts += [Text(""), Text(section.title, style="bold")]
         parts += _tables(section, columns(section, sections, form), form, width)
         parts += [
             Text(verdict, style="bold green" if contest.winner else "")
@@ -110,7 +111,7 @@ def _swept(swept: SweptTable, width: int) -> list[RenderableType]:
     last = ("best at", *[""] * (len(swept.keys) - 1), *(best.text for best in swept.best))
     # The parts of a key stand below one another, and of a client's name as much as a column takes.
     names = [*(key.replace(".", ".\n") for key in swept.keys), *(_folded(name, _LEAST_NAME) for name in swept.clients)]
-    rows = (*swept.rows, last)
+    rows = (*(row.texts for row in swept.rows), last)
     widths = [
         _GAP + max(len(line) for line in (*name.split("\n"), *(row[place] for row in rows)))
         for place, name in enumerate(names)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bucketbench.records import State
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
+from bucketbench.report.values import parameter_text, plain_text
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import (
     MINIMUM_REPEATS,
@@ -23,11 +24,36 @@ from bucketbench.statistics import (
 )
 from bucketbench.visible import visible
 
-__all__ = ["heading", "notes", "parameter_text", "plain_text", "plural", "ratio_text", "shortened", "verdicts"]
+__all__ = [
+    "Marked",
+    "broken_rules",
+    "heading",
+    "notes",
+    "parameter_text",
+    "plain_text",
+    "plural",
+    "ratio_text",
+    "reasons_text",
+    "shortened",
+    "verdicts",
+]
 
 _LONG_RATIO = 1e6
 _MOST_RATIO_DIGITS = 6
+_MOST_NAMES = 20  # of those that broke a rule
 _MOST_CHARACTERS = 400  # of a reason: a library's message may be a page long; the files have all of it
+
+
+class Marked(Protocol):
+    """Repeats taken together, of which some may have broken a rule of a valid measurement."""
+
+    @property
+    def marks(self) -> Sequence[RepeatedMark]:
+        """The rules that they broke."""
+
+    @property
+    def repeats(self) -> int:
+        """How many they are."""
 
 
 def heading(run: Run) -> str:
@@ -48,7 +74,7 @@ def heading(run: Run) -> str:
         commit, *changed = run.commit.split("-", 1)
         parts.append(f"commit {'-'.join([commit[:12], *changed])}")
     parts.append(_host(run.host))
-    return "; ".join(part for part in parts if part)
+    return " ".join("; ".join(part for part in parts if part).split())
 
 
 def _shown(directory: Path) -> Path:
@@ -63,11 +89,6 @@ def _host(host: Mapping[str, Any]) -> str:
         str(host.get("instance_type") or ""),
     ]
     return ", ".join(part for part in known if part)
-
-
-def parameter_text(parameters: Mapping[str, Any]) -> str:
-    """Parameters as they would be given on the command line."""
-    return " ".join(f"{name}={plain_text(value)}" for name, value in parameters.items())
 
 
 def verdicts(section: Section, figures: FigureSet) -> list[str]:
@@ -150,7 +171,7 @@ def notes(section: Section, form: TableForm) -> list[str]:
             lines.append(f"{summary.client}: takes no part in the contest, since its figures are invalid")
         elif summary.status is Status.OK:
             lines.append(f"{summary.client}: takes no part in the contest, since a repeat has no {figure} above 0")
-    lines = [*_broken_rules(section), *dict.fromkeys(lines)]
+    lines = [*broken_rules((entry.summary.client, entry.summary) for entry in section.entries), *dict.fromkeys(lines)]
     lines += _least(section, form)
     lines += _absent(section, form)
     if any(entry.summary.role is Role.CEILING for entry in section.entries) and all(
@@ -160,18 +181,29 @@ def notes(section: Section, form: TableForm) -> list[str]:
     return lines
 
 
-def _broken_rules(section: Section) -> list[str]:
-    """Which rules of a valid measurement were broken, by whom, and what was found."""
-    broken: dict[tuple[State, str], list[tuple[Summary, RepeatedMark]]] = {}
-    for summary in (entry.summary for entry in section.entries):
-        for mark in summary.marks:
-            broken.setdefault((mark.state, mark.rule), []).append((summary, mark))
+def broken_rules(found: Iterable[tuple[str, Marked]]) -> list[str]:
+    """Which rules of a valid measurement were broken, by whom, and what was found.
+
+    Args:
+        found: repeats taken together, and what they are called.
+    """
+    broken: dict[tuple[State, str], list[tuple[str, Marked, RepeatedMark]]] = {}
+    for name, one in found:
+        for mark in one.marks:
+            broken.setdefault((mark.state, mark.rule), []).append((name, one, mark))
     lines = []
-    for (state, rule), found in sorted(broken.items(), key=lambda item: item[0][0] is State.DOUBTFUL):
-        clients = ", ".join(f"{summary.client} ({mark.repeats}/{summary.repeats})" for summary, mark in found)
-        such = " such as" if len(found) > 1 or found[0][1].repeats > 1 else ""
-        lines.append(f"{state} ({rule}): {clients}:{such} {shortened(found[0][1].reason)}")
+    for (state, rule), marked in sorted(broken.items(), key=lambda item: item[0][0] is State.DOUBTFUL):
+        names = [f"{name} ({mark.repeats}/{one.repeats})" for name, one, mark in marked]
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        first = marked[0][2]
+        such = " such as" if len(names) > 1 or first.repeats > 1 else ""
+        lines.append(f"{state} ({rule}): {', '.join(names[:_MOST_NAMES])}{more}:{such} {shortened(first.reason)}")
     return lines
+
+
+def reasons_text(summary: Summary) -> str:
+    """Why repeats of a client failed, or are doubtful or invalid; each reason once."""
+    return shortened("; ".join(dict.fromkeys([*summary.failures, *(mark.reason for mark in summary.marks)])))
 
 
 def _least(section: Section, form: TableForm) -> list[str]:
@@ -207,11 +239,6 @@ def _absent(section: Section, form: TableForm) -> list[str]:
         if entry.summary.errors.reason is not None:
             clients.setdefault(("errors", entry.summary.errors.reason), []).append(entry.summary.client)
     return [f"{', '.join(names)}: {figure} n/a: {shortened(reason)}" for (figure, reason), names in clients.items()]
-
-
-def plain_text(value: Any) -> str:
-    """A value as it would be given on the command line."""
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def plural(count: int, noun: str) -> str:

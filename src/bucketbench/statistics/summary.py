@@ -22,6 +22,7 @@ __all__ = [
     "Role",
     "Status",
     "Summary",
+    "repeated_marks",
     "summarise",
 ]
 
@@ -228,15 +229,20 @@ def _summary(jobs: Sequence[MeasuredJob], units: Mapping[str, str]) -> Summary:
         figures={name: _figure_summary(name, succeeded, units) for name in names},
         details={name: value for job in reversed(jobs) for name, value in job.details.items()},
         errors=_all_errors(jobs, units),
-        marks=_repeated_marks(succeeded),
+        marks=repeated_marks(job.marks for job in succeeded),
         repeats_by_state=Counter(job.state for job in succeeded if job.state is not None),
     )
 
 
-def _repeated_marks(jobs: Sequence[MeasuredJob]) -> list[RepeatedMark]:
+def repeated_marks(jobs: Iterable[Iterable[Mark]]) -> list[RepeatedMark]:
+    """The marks of jobs that repeat one another, the worst first.
+
+    Args:
+        jobs: the marks of each.
+    """
     broken: dict[tuple[str, State], list[Mark]] = {}
-    for job in jobs:
-        for mark in job.marks:
+    for marked in jobs:
+        for mark in marked:
             broken.setdefault((mark.rule, mark.state), []).append(mark)
     found = [
         RepeatedMark(rule=rule, state=state, reason=marks[0].reason, repeats=len(marks))

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.statistics.windows import Window, measured_windows
 
-__all__ = ["SEGMENT_S", "Moment", "Segment", "memory_over_time", "operation_windows", "throughput_over_time"]
+__all__ = [
+    "SEGMENT_S",
+    "Moment",
+    "Segment",
+    "in_segments_of",
+    "memory_over_time",
+    "operation_windows",
+    "throughput_over_time",
+]
 
 SEGMENT_S: Final = 1.0
 """Length of a segment, in seconds. *Source*: ours, after minio warp, whose time lines have segments of a second."""
 
-_LEAST_MEASURED: Final = 0.1  # of a segment: the rate of less is chance
+_LEAST_MEASURED: Final = 0.1  # of a segment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,19 +59,7 @@ def operation_windows(operations: Sequence[Operation], kind: OperationKind) -> l
     They are the measured epochs; where a job has none, as those of checkpoints, the operations themselves, all ranks'
     together.
     """
-    epochs = measured_windows(operations)
-    if epochs:
-        return epochs
-    own = [one for one in operations if one.kind is kind and one.phase is Phase.MEASURE]
-    found = [
-        Window(
-            epoch=epoch,
-            started_s=min(one.started_s for one in own if one.epoch == epoch),
-            ended_s=max(one.ended_s for one in own if one.epoch == epoch),
-        )
-        for epoch in sorted({one.epoch for one in own})
-    ]
-    return sorted(found, key=lambda window: (window.started_s, window.epoch))
+    return measured_windows(operations) or measured_windows(operations, kind)
 
 
 def throughput_over_time(
@@ -73,16 +69,18 @@ def throughput_over_time(
     *,
     segment_s: float = SEGMENT_S,
 ) -> list[Segment]:
-    """What the measured operations of one kind brought, second by second.
+    """What the measured operations of one kind brought, segment by segment.
 
-    An operation's amount is spread evenly over its time, as nothing tells when its bytes came. A segment of which less
-    than a tenth was measured is left out, unless the job has no other.
+    An operation's amount is spread evenly over its time, as nothing tells when its bytes came.
 
     Args:
         operations: the job's, in any order.
         kind: the operations that count.
         amount: what one of them brought.
         segment_s: length of a segment in seconds.
+
+    Returns:
+        Each segment of which anything was measured, in order of time.
     """
     windows = operation_windows(operations, kind)
     if not windows:
@@ -94,12 +92,29 @@ def throughput_over_time(
     for one in sorted(operations, key=lambda one: (one.started_s, one.ended_s)):
         if one.kind is kind and one.phase is Phase.MEASURE:
             amounts.spread(one.started_s - origin_s, one.ended_s - origin_s, amount(one))
-    segments = [
+    return [
         Segment(start_s=index * segment_s, measured_s=measured_s.values[index], amount=amounts.values.get(index, 0.0))
         for index in sorted(measured_s.values)
         if measured_s.values[index] > 0
     ]
-    return [one for one in segments if one.measured_s >= _LEAST_MEASURED * segment_s] or segments
+
+
+def in_segments_of(segment_s: float, segments: Iterable[Segment]) -> list[Segment]:
+    """Segments put together to longer ones.
+
+    One of which less than a tenth was measured is left out, unless there is no other: its rate would be chance.
+
+    Args:
+        segment_s: their length in seconds, a multiple of that of the others.
+        segments: of a job, as ``throughput_over_time`` gives them, each at least ``SEGMENT_S`` long.
+    """
+    longer: dict[int, Segment] = {}
+    for one in segments:
+        index = int((one.start_s + SEGMENT_S / 2) / segment_s)
+        known = longer.get(index, Segment(start_s=index * segment_s, measured_s=0.0, amount=0.0))
+        longer[index] = replace(known, measured_s=known.measured_s + one.measured_s, amount=known.amount + one.amount)
+    found = list(longer.values())
+    return [one for one in found if one.measured_s >= _LEAST_MEASURED * segment_s] or found
 
 
 def memory_over_time(

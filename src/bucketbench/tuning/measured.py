@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bucketbench.records import State
+from bucketbench.records import Mark, State
 from bucketbench.results.job import JobResult
 from bucketbench.statistics.percentiles import median
+from bucketbench.statistics.summary import RepeatedMark, repeated_marks
 
 __all__ = ["Measured", "Setting"]
 
@@ -24,12 +25,16 @@ class Measured:
         speeds: what is to be as high as it can, by the number of the repeat. A repeat that is not valid has none.
         memory_mib: the most that one of them used; None where it was not measured.
         failure: why a job failed, or why no repeat has such a figure; None where one has and none failed.
+        repeats: how many jobs it had.
+        marks: the rules of a valid measurement that some of them broke.
     """
 
     setting: Setting
     speeds: Mapping[int, float] = field(default_factory=dict)
     memory_mib: float | None = None
     failure: str | None = None
+    repeats: int = 0
+    marks: Sequence[RepeatedMark] = ()
 
     @classmethod
     def of(cls, setting: Setting, jobs: Mapping[int, JobResult | str], *, figure: str, memory_figure: str) -> Measured:
@@ -59,12 +64,19 @@ class Measured:
             speeds=speeds,
             memory_mib=max(known) if known and len(known) == len(memories) else None,
             failure=next(iter([*failures, *([] if speeds else absent)]), None),
+            repeats=len(jobs),
+            marks=repeated_marks(_marks(job) for job in jobs.values()),
         )
 
     @property
     def median(self) -> float:
         """Of the speeds, of which there has to be one."""
         return median(self.speeds.values())
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a repeat of it is."""
+        return any(mark.state is State.DOUBTFUL for mark in self.marks)
 
     def pairs(self, other: Measured) -> tuple[list[float], list[float]]:
         """The speeds of the repeats that both have, of this one and of the other."""
@@ -81,6 +93,10 @@ class Measured:
         return limit_mib is None or (self.memory_mib is not None and self.memory_mib <= limit_mib)
 
 
+def _marks(job: JobResult | str) -> Sequence[Mark]:
+    return () if isinstance(job, str) or job.validity is None else job.validity.marks
+
+
 def _value(job: JobResult, name: str) -> float | str:
     """A figure, or why there is none."""
     if not job.ok:
@@ -90,4 +106,6 @@ def _value(job: JobResult, name: str) -> float | str:
     figure = job.figures.get(name)
     if figure is None:
         return f"the scenario {job.scenario} has no figure {name}; it has: {', '.join(job.figures)}"
-    return figure.reason or "it was not measured" if figure.value is None else figure.value
+    if figure.value is None:
+        return figure.reason or "it was not measured"
+    return figure.value if figure.value > 0 else f"its {name} is {figure.value:g}"

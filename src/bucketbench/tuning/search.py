@@ -21,7 +21,7 @@ from bucketbench.results.files import write_json
 from bucketbench.results.job import JobResult
 from bucketbench.scenarios import find_scenario
 from bucketbench.sweep.finish import INTERRUPTED_STATUS
-from bucketbench.tuning.conclusion import Conclusion
+from bucketbench.tuning.conclusion import Conclusion, setting_text
 from bucketbench.tuning.measured import Measured, Setting
 from bucketbench.tuning.options import SearchOptions
 from bucketbench.tuning.plan import search_plan
@@ -67,6 +67,9 @@ class Search:
         self._trials: dict[str, float | None] = {}
         """By identity; a ratio to the reference, None where the setting failed."""
         self._refused: set[Setting] = set()
+        self._searched: list[tuple[str, Measured]] = []
+        """All that the rounds but the last have measured, the reference in each of them."""
+        self._rounds = 0
 
     def run(self, arguments: Sequence[str]) -> list[JobReturn]:
         """Search, and tell what was found.
@@ -181,6 +184,10 @@ class Search:
         settings = [setting for _, setting in asked.values()]
         repeats = [f"repeat={number}" for number in range(self._options.repeats)]
         _, measured = rounds.run([REFERENCE, *settings], repeats, arguments)
+        self._rounds += 1
+        self._searched += [
+            (f"{setting_text(setting)} in round {self._rounds}", one) for setting, one in measured.items()
+        ]
         reference = measured[REFERENCE]
         if not reference.speeds:
             raise ResultsError(f"the configuration as it stands has no {self._figure}: {reference.failure}")
@@ -217,6 +224,7 @@ class Search:
             trials={self._measured[identity].setting: value for identity, value in within.items()},
             over_limit=len(self._trials) - len(within),
             unit=_unit(returns, self._figure),
+            searched=self._searched,
         )
         write_json(Path(str(self._config.hydra.sweep.dir)) / TUNING_FILE, conclusion.to_json())
         for line in conclusion.lines():

@@ -193,3 +193,26 @@ def test_the_advice_can_be_copied_into_a_shell(tmp_path: Path, capsys: pytest.Ca
     options = {"options.classes": ["a b", "c"]}
     (what, *_) = advised(write_run(tmp_path / "run", jobs("one", {4: 100}, client_options=options)), capsys)
     assert shlex.split(what)[3] == "++client.options.classes=['a b', 'c']"
+
+
+def test_doubts_are_told_with_their_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [*jobs("fast", {2: 60, 4: 100}), *jobs("slow", {4: 20}, shift=3)]
+    for one in found[:2]:  # the first repeat of both
+        mark = {"rule": "other_load", "state": "doubtful", "reason": "the compiler used 30 %"}
+        one["validity"] = {"state": "doubtful", "marks": [mark]}
+    _, sure, _ = advised(write_run(tmp_path / "run", found), capsys)
+    assert sure.endswith(
+        "; doubtful (other_load): fast with num_workers=4 (1/6), fast with num_workers=2 (1/6): such as the compiler "
+        "used 30 %."
+    )
+
+
+def test_settings_of_equal_text_are_told_apart_and_quoted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [
+        one
+        for place, size in enumerate((8, "8"))
+        for one in jobs("a", {4: 50 + 50 * place}, shift=place, client_options={"options.part": size})
+    ]
+    what, sure, _ = advised(write_run(tmp_path / "run", found), capsys)
+    assert shlex.split(what)[1:4] == ["client=a", "dataloader.num_workers=4", "++client.options.part='8'"]
+    assert "the next is a with num_workers=4, part=8, of which" in sure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,25 @@ def test_a_client_that_failed_everywhere_has_no_curve(tmp_path: Path) -> None:
     dead = [job("dead", 0, None, parameters={**PARAMETERS, "dataloader.num_workers": n}) for n in (1, 2)]
     (axis,) = axes_of(tmp_path, [*jobs, *dead])
     assert "dead" not in axis.charts[0].svg
+
+
+def test_what_is_doubtful_or_invalid_has_a_ring_and_says_why(tmp_path: Path) -> None:
+    jobs = [at("a", 1.0 * n, dataloader__num_workers=n) for n in (1, 2)]
+    (plain,) = axes_of(tmp_path / "plain", jobs)
+    assert "ring" not in plain.charts[0].hint
+    mark = {"rule": "other_load", "state": "doubtful", "reason": "the compiler used 30 %"}
+    jobs[1]["validity"] = {"state": "doubtful", "marks": [mark]}
+    (axis,) = axes_of(tmp_path / "marked", jobs)
+    (chart,) = axis.charts
+    assert chart.hint.endswith("; what has a ring has repeats that failed, or are doubtful or invalid")
+    assert "num_workers=2: median 2.00 MiB/s of 1 repeat, 2.00 to 2.00; doubtful: the compiler used 30 %" in chart.svg
+    assert chart.svg.count("var(--doubt-edge)") == 1 > plain.charts[0].svg.count("var(--doubt-edge)")
+
+
+def test_values_that_are_told_apart_have_places_of_their_own(tmp_path: Path) -> None:
+    pairs: list[list[Any]] = [[1, 1.0], [2, "2"], [True, "true"]]
+    for place, values in enumerate(pairs):
+        (axis,) = axes_of(tmp_path / str(place), [at("a", 1.0 + n, k=value) for n, value in enumerate(values)])
+        (chart,) = axis.charts
+        places = set(re.findall(r'aria-label="a · k=.*?" .*?transform="translate\(([\d.]+),', chart.svg))
+        assert len(places) == 2, values

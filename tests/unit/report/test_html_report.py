@@ -70,6 +70,12 @@ def test_every_part_is_there(swept: str) -> None:
         assert part in text, part
 
 
+def test_a_cell_of_a_sweep_is_marked_with_the_reason(swept: str) -> None:
+    assert re.search(
+        r'<td class="number" title="killed by SIGKILL">[\d.]+ <span class="mark">1/6 failed</span></td>', swept
+    )
+
+
 def test_rows_that_differ_in_a_parameter_are_said_not_to_be_comparable(swept: str, tmp_path: Path) -> None:
     assert "rows that differ in dataloader.num_workers measure different work" in PageStructure(swept).text
     alone = page_of(write_run(tmp_path / "one", small_run()))
@@ -217,7 +223,7 @@ def test_a_long_job_has_longer_segments(tmp_path: Path) -> None:
     file = run / "0" / "operations.jsonl"
     *others, epoch = file.read_text().splitlines()
     file.write_text("\n".join([*others, json.dumps(json.loads(epoch) | {"ended_s": 10 + 3000})]))
-    assert "in segments of 10 s" in page_of(run).text
+    assert "in segments of 16 s" in page_of(run).text
 
 
 def test_a_half_character_and_a_number_beyond_all_columns_cost_nothing(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def test_rows_are_values_and_columns_clients_the_best_first(tmp_path: Path) -> N
     assert table.heading == "MiB/s"
     assert table.keys == ("dataloader.num_workers",)
     assert table.clients == ("fast", "slow")
-    assert [row[0] for row in table.rows] == ["2", "4", "16"]
-    assert [row[1] for row in table.rows] == ["60.8", "101", "70.9"]
+    assert [row.values for row in table.rows] == [("2",), ("4",), ("16",)]
+    assert [row.cells[0].text for row in table.rows] == ["60.8", "101", "70.9"]
     fast, slow = table.best
     assert (fast.text, fast.why) == ("4", "")
     assert slow.text == "16 or 4"
@@ -62,16 +62,72 @@ def test_few_repeats_decide_nothing_and_failures_are_not_best(tmp_path: Path) ->
     assert best["few"].text == "4 or 2"
     assert "needs 6 repeats, got 2" in best["few"].why
     assert (best["fails"].text, best["fails"].why) == ("2", "")
-    assert "(1/2 failed)" in table.rows[1][1 + table.clients.index("fails")]
+    assert "(1/2 failed)" in table.rows[1].cells[table.clients.index("fails")].text
 
 
-def test_what_is_invalid_is_marked_and_not_best(tmp_path: Path) -> None:
+def marked(job: dict[str, Any], state: str, rule: str, reason: str) -> None:
+    job["validity"] = {"state": state, "marks": [{"rule": rule, "state": state, "reason": reason}]}
+
+
+def test_what_is_invalid_is_marked_with_the_reason_and_not_best(tmp_path: Path) -> None:
     jobs = swept("a", {2: 10, 4: 20})
-    mark = {"rule": "steal", "state": "invalid", "reason": "others took the CPU"}
-    jobs[1]["validity"] = {"state": "invalid", "marks": [mark]}
+    marked(jobs[1], "invalid", "steal", "others took the CPU")
     (table,) = tables(write_run(tmp_path / "run", jobs))
-    assert table.rows[1] == ("4", "20.2 (invalid)")
+    assert table.rows[1].texts == ("4", "20.2 (1/6 invalid)")
+    assert table.rows[1].cells[0].reason == "others took the CPU"
     assert table.best[0].text == "2"
+    assert table.notes() == ["invalid (steal): a at 4 (1/6): others took the CPU"]
+    for one in jobs:
+        marked(one, "invalid", "steal", "others took the CPU")
+    (table,) = tables(write_run(tmp_path / "all", jobs))
+    assert table.best[0].text == "n/a"
+    assert table.notes()[0] == "a: no best MiB/s: its figures are invalid"
+
+
+def test_a_doubt_is_told_where_the_best_is(tmp_path: Path) -> None:
+    jobs = swept("a", {2: 10, 4: 20, 8: 20.1})
+    for one in jobs:
+        if one["parameters"]["dataloader.num_workers"] == 4:
+            marked(one, "doubtful", "other_load", f"the compiler used {one['repeat']} %")
+    run = write_run(tmp_path / "run", jobs)
+    (table,) = tables(run)
+    assert [row.texts[1] for row in table.rows] == ["10.1", "20.2 (doubtful)", "20.4"]
+    assert table.best[0].text == "8 or 4 (doubtful)"
+    undecided, rule = table.notes()
+    assert undecided.endswith("undecided between 8 and 4: the interval of their ratio does not lie above 1; its "
+                              "figures at 4 are doubtful")  # fmt: skip
+    assert rule == "doubtful (other_load): a at 4 (6/6): such as the compiler used 0 %"
+    told = " ".join(render_table(load_run(run), width=100).split())
+    assert f"- {rule}" in told[told.index("MiB/s over") :]
+    alone = [one for one in jobs if one["parameters"]["dataloader.num_workers"] != 8]
+    (table,) = tables(write_run(tmp_path / "decided", alone))
+    assert table.notes()[0] == "a: MiB/s is best at 4, where its figures are doubtful"
+
+
+def test_values_of_equal_text_are_told_apart(tmp_path: Path) -> None:
+    values: list[Any] = [2, "2", True, "true", 1, 1.0, None, "null", ""]
+    jobs = [job("a", 0, float(10 + place), parameters=PARAMETERS | {"k": value}) for place, value in enumerate(values)]
+    run = load_run(write_run(tmp_path / "run", jobs))
+    (table,) = tables(run.directory)
+    found = {row.values[0]: row.cells[0].figure for row in table.rows}
+    assert found == {
+        "2": "10.0", '"2"': "11.0", "true": "12.0", '"true"': "13.0", "1": "14.0", "1.0": "15.0", "null": "16.0",
+        '"null"': "17.0", '""': "18.0",
+    }  # fmt: skip
+    sections = arrange(run)
+    assert len({section.title for section in sections}) == len(values)
+    assert " k=" not in render_markdown(run).splitlines()[0]  # it is not what all have in common
+
+
+def test_options_of_equal_text_make_two_contestants(tmp_path: Path) -> None:
+    options: list[dict[str, Any]] = [{"options.n": 1}, {"options.n": True}, {"options.n": "true"}, {}]
+    jobs = [job("a", 0, 10.0 + place, client_options=one) for place, one in enumerate(options)]
+    run = load_run(write_run(tmp_path / "run", jobs))
+    assert [one.client for one in run.jobs] == ["a (n=1)", "a (n=true)", 'a (n="true")', "a (n=unset)"]
+    (table,) = tables(run.directory)
+    assert [row.texts for row in table.rows] == [
+        ("1", "10.0"), ("", "13.0"), ('"true"', "12.0"), ("true", "11.0"),
+    ]  # fmt: skip
 
 
 def test_several_keys_and_options_of_a_client_are_columns(tmp_path: Path) -> None:
@@ -87,7 +143,7 @@ def test_several_keys_and_options_of_a_client_are_columns(tmp_path: Path) -> Non
     (table,) = tables(write_run(tmp_path / "run", jobs))
     assert table.keys == ("dataloader.num_workers", "client.options.part_bytes")
     assert table.clients == ("parts", "plain")
-    assert table.rows == (
+    assert tuple(row.texts for row in table.rows) == (
         ("2", "8", "10.0", ""), ("2", "16", "30.0", ""), ("2", "", "", "5.00"),
         ("4", "8", "20.0", ""), ("4", "16", "25.0", ""), ("4", "", "", "6.00"),
     )  # fmt: skip

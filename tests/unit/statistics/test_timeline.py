@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
-from bucketbench.statistics.timeline import memory_over_time, operation_windows, throughput_over_time
+from bucketbench.statistics.timeline import (
+    SEGMENT_S,
+    in_segments_of,
+    memory_over_time,
+    operation_windows,
+    throughput_over_time,
+)
 
 
 def operation(kind: OperationKind, started_s: float, ended_s: float, content_bytes: int = 0, **more: int) -> Operation:
@@ -23,7 +29,7 @@ def operation(kind: OperationKind, started_s: float, ended_s: float, content_byt
 
 
 def rates(operations: list[Operation], kind: OperationKind = OperationKind.FETCH) -> list[tuple[float, float]]:
-    found = throughput_over_time(operations, kind, lambda one: one.content_bytes)
+    found = in_segments_of(SEGMENT_S, throughput_over_time(operations, kind, lambda one: one.content_bytes))
     return [(segment.start_s, segment.rate) for segment in found]
 
 
@@ -90,6 +96,9 @@ def test_nothing_is_lost_or_counted_twice(fetches: list[Operation]) -> None:
     )
     assert sum(segment.amount for segment in segments) == pytest.approx(sum(one.content_bytes for one in fetches))
     assert sum(segment.measured_s for segment in segments) == pytest.approx(10.0)
+    longer = in_segments_of(4.0, segments)
+    assert [segment.start_s for segment in longer] == [0.0, 4.0, 8.0]
+    assert sum(segment.amount for segment in longer) == pytest.approx(sum(segment.amount for segment in segments))
 
 
 def sample(at_s: float, rss_bytes: int, rank: int = 0) -> UsageSample:

@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from bucketbench.errors import ConfigurationError
 from bucketbench.records import Figure, Mark, State
 from bucketbench.results.job import JobResult
+from bucketbench.statistics import RepeatedMark
 from bucketbench.tuning.conclusion import Conclusion, Ratio
 from bucketbench.tuning.measured import Measured
 from bucketbench.tuning.options import SearchOptions
@@ -126,6 +127,37 @@ def test_a_job_without_the_figure_is_a_failure_and_memory_that_is_unknown_fits_n
     assert (found.speeds, found.failure, found.memory_mib) == ({0: 5.0}, "it broke", None)
     assert found.fits(None)
     assert not found.fits(1000)
+    assert (some.repeats, [(mark.rule, mark.repeats) for mark in some.marks]) == (2, [("steal", 1)])
+
+
+def test_what_broke_a_rule_is_told_with_the_reason() -> None:
+    marks = (RepeatedMark(rule="other_load", state=State.DOUBTFUL, reason="the compiler ran", repeats=1),)
+    invalid = (RepeatedMark(rule="steal", state=State.INVALID, reason="others had it", repeats=2),)
+    best = replace(measured("a", 100, 102, 98, 101, 99, 100), repeats=8, marks=invalid)
+    other = replace(measured("b", 50, 51, 50, 49, 50, 51), repeats=6, marks=marks)
+    conclusion = Conclusion(
+        best=best, runner_up=other, reference=other, trials={}, over_limit=0, unit="MiB/s",
+        searched=[("k=c in round 1", replace(other, repeats=2))],
+    )  # fmt: skip
+    told = list(conclusion.lines())
+    assert told[0] == "best: k=a: 100.0 MiB/s in 6 of 8 repeats, 100 MiB of memory"
+    assert told[2].endswith("; the figures of k=b are doubtful")
+    assert told[3:] == [
+        "invalid (steal): k=a (2/8): such as others had it",
+        "doubtful (other_load): k=b (1/6): the compiler ran",
+        "in the search: doubtful (other_load): k=c in round 1 (1/2): the compiler ran",
+    ]
+    mark = {"rule": "other_load", "state": "doubtful", "reason": "the compiler ran", "repeats": 1}
+    kept = conclusion.to_json()
+    assert kept["best_over_runner_up"]["marks"] == [mark]
+    assert kept["marks_in_search"] == [{"what": "k=c in round 1", "marks": [mark]}]
+
+
+def test_settings_without_a_repeat_in_common_are_not_compared() -> None:
+    one, other = measured("a", 100), Measured(setting=("k=b",), speeds={1: 90.0})
+    ratio = Ratio.of(one, other)
+    assert (ratio.times, ratio.decided) == (None, False)
+    assert str(ratio) == "an unknown number of times (no repeat in which both have valid figures)"
 
 
 @pytest.mark.parametrize(

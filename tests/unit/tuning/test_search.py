@@ -15,7 +15,7 @@ from bucketbench.records import UsageSample
 from bucketbench.results.record import RunRecord
 from bucketbench.sweep import preflight
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)  # against a hang: a search has some 60 jobs
 
 SPACE = ["client=torchbucket-map", "dataloader.num_workers=0,1,2,4,8", "+client.options.concurrency=8,16,32,64,128"]
 TWO = ["client=torchbucket-map", "dataloader.num_workers=2,4"]  # two settings, where it does not matter which

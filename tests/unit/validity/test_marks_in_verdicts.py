@@ -116,7 +116,10 @@ def test_rules_that_could_not_be_applied_are_in_the_exports(tmp_path: Path) -> N
 def test_advice_says_which_figures_it_rests_on_are_doubtful(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(run_with(tmp_path / "run", {("fast", 0): [OFF]}))
     assert advice_main([run]) == 0
-    assert "; doubtful are the figures of fast" in capsys.readouterr().out.splitlines()[1]
+    assert (
+        "; doubtful (network_model): fast with num_workers=2 (1/6): 25% were lost"
+        in capsys.readouterr().out.splitlines()[1]
+    )
     assert advice_main([run, "--json"]) == 0
     (advice,) = json.loads(capsys.readouterr().out)
     assert (advice["best"]["validity"], advice["others"][0]["validity"]) == ("doubtful", "valid")

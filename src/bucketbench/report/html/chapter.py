@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +10,7 @@ from bucketbench.report.cells import number_text
 from bucketbench.report.costs import figures_of, form_of
 from bucketbench.report.html.figures import Group, figure_groups, limit_charts
 from bucketbench.report.html.identity import experiment_digest, part_id
-from bucketbench.report.html.marks import differences, marks_by_client
+from bucketbench.report.html.marks import Marks, differences, marks_of
 from bucketbench.report.html.provenance import Provenance, provenance
 from bucketbench.report.html.raw_records import JobRecords, read_records
 from bucketbench.report.html.rows import ResultTable, result_table
@@ -20,7 +19,8 @@ from bucketbench.report.html.sweeps import Axis, axes
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section, arrange
 from bucketbench.report.swept import SweptTable, swept_tables
-from bucketbench.report.wording import notes, parameter_text, plural, verdicts
+from bucketbench.report.values import identity
+from bucketbench.report.wording import notes, plural, verdicts
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import FigureSet, Interval, Verdict
 
@@ -123,12 +123,14 @@ def chapter_of(run: Run) -> Chapter:
     """
     sections = arrange(run)
     form, figures = form_of(run), figures_of(run)
-    records, absent = read_records(run)
+    drawn = {identity(section.entries[0].summary.parameters) for section in sections[:_MOST_DRAWN]}
+    records, absent = read_records(run, form.streams, parameters=drawn)
+    marks = marks_of(run)
     by_parameters: dict[str, list[JobRecords]] = {}
     for one in records:
         by_parameters.setdefault(one.parameters, []).append(one)
     parts = [
-        _part(run, section, by_parameters, form, figures, drawn=number < _MOST_DRAWN)
+        _part(run, section, by_parameters, marks, form, figures, drawn=number < _MOST_DRAWN)
         for number, section in enumerate(sections)
     ]
     undrawn = len(parts) - _MOST_DRAWN
@@ -143,6 +145,7 @@ def chapter_of(run: Run) -> Chapter:
             else []
         ),
     ]
+    titles = {identity(section.entries[0].summary.parameters): section.title for section in sections}
     failed = sum(job.failure is not None for job in run.jobs)
     clients = len({job.client for job in run.jobs})
     return Chapter(
@@ -153,14 +156,14 @@ def chapter_of(run: Run) -> Chapter:
         warnings=tuple(warnings),
         varying=tuple(dict.fromkeys(name for section in sections for name in section.varying)),
         parts=tuple(parts),
-        table=result_table(run, sections, form),
+        table=result_table(run, sections, form, marks),
         legend=form.legend,
         swept=tuple(swept_tables(run, sections, form, figures)),
         axes=tuple(axes(run, sections, form, figures)),
         failures=tuple(
             Failure(
                 client=job.client,
-                parameters=parameter_text(_varying_of(job.parameters, sections)),
+                parameters=titles[identity(job.parameters)],
                 repeat=job.repeat,
                 reason=job.failure,
             )
@@ -176,27 +179,29 @@ def _part(
     run: Run,
     section: Section,
     records: Mapping[str, Sequence[JobRecords]],
+    marks: Marks,
     form: TableForm,
     figures: FigureSet,
     *,
     drawn: bool,
 ) -> Part:
     parameters = section.entries[0].summary.parameters
+    own = identity(parameters)
     groups: list[Group] = []
     if drawn:
         groups = figure_groups(section, form, figures)
         if groups:
             groups[0] = Group(title=groups[0].title, charts=(*groups[0].charts, *limit_charts(section, form)))
-        groups += stream_groups(section, records.get(json.dumps(parameters, sort_keys=True), ()), form)
+        groups += stream_groups(section, records.get(own, ()), form)
     doubts = [
         f"{client}: {mark.word}: {mark.reason}"
-        for client, marks in marks_by_client(run, section).items()
-        for mark in marks
+        for client, found in marks[own].items()
+        for mark in found
         if not mark.is_rule  # the notes have those
     ]
     return Part(
         id=part_id("s", run, experiment_digest(parameters)),
-        title=parameter_text(section.varying),
+        title=section.title,
         verdicts=tuple(
             Said(text=text, decided=contest.verdict is Verdict.WON)
             for contest, text in zip(section.contests, verdicts(section, figures), strict=True)
@@ -224,18 +229,13 @@ def _line(name: str, section: Section) -> FigureLine:
     return FigureLine(name=name, unit=known.unit, cells=tuple(cells))
 
 
-def _varying_of(parameters: Mapping[str, object], sections: Sequence[Section]) -> dict[str, object]:
-    names = dict.fromkeys(name for section in sections for name in section.varying)
-    return {name: parameters[name] for name in names if name in parameters}
-
-
 def _missing(sections: Sequence[Section]) -> list[str]:
     """Clients that other parameter sets have, and repeats that other clients have."""
     every = dict.fromkeys(entry.summary.client for section in sections for entry in section.entries)
     repeats = max(entry.summary.repeats for section in sections for entry in section.entries)
     lines = []
     for section in sections:
-        where = f" with {parameter_text(section.varying)}" if section.varying else ""
+        where = f" with {section.title}" if section.title else ""
         there = {entry.summary.client: entry.summary.repeats for entry in section.entries}
         lines += [f"{client}{where}: no result" for client in every if client not in there]
         lines += [

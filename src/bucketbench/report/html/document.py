@@ -71,7 +71,7 @@ def _title(chapters: Sequence[Chapter]) -> str:
 
 def _data(chapters: Sequence[Chapter]) -> dict[str, Any]:
     """What the script must know of the rows; what all of them have in common is there once."""
-    rows = [row for chapter in chapters for row in chapter.table.rows]
+    rows = [row for chapter in chapters for rows in chapter.table.rows.values() for row in rows]
     first = rows[0].keys
     shared = {name: value for name, value in first.items() if all(row.keys.get(name) == value for row in rows)}
     return {

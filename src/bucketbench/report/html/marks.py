@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bucketbench.records import Mark as BrokenRule
 from bucketbench.records import State
 from bucketbench.report.runs import Run
-from bucketbench.report.sections import Section
-from bucketbench.report.wording import plain_text, plural
+from bucketbench.report.values import identity, texts_by_key
+from bucketbench.report.wording import plural
 from bucketbench.results.job import JobResult
 from bucketbench.statistics import MINIMUM_REPEATS
 
-__all__ = ["MEASURED_WITH", "Mark", "differences", "marks_by_client"]
+__all__ = ["MEASURED_WITH", "Mark", "Marks", "differences", "marks_of"]
 
 MEASURED_WITH: Final = ("python", "torch", "torchbucket")
 """Packages that every client is measured with, whatever else it needs."""
@@ -37,14 +37,16 @@ class Mark:
     is_rule: bool = False
 
 
-def marks_by_client(run: Run, section: Section) -> dict[str, list[Mark]]:
-    """The marks of each client of a section."""
-    results: dict[str, list[JobResult]] = {}
-    parameters = section.entries[0].summary.parameters
+Marks: TypeAlias = Mapping[str, Mapping[str, Sequence[Mark]]]
+"""The marks of the clients of a run, by what identifies their parameters."""
+
+
+def marks_of(run: Run) -> Marks:
+    """The marks of each client with each set of parameters."""
+    results: dict[str, dict[str, list[JobResult]]] = {}
     for job, result in zip(run.jobs, run.results, strict=True):
-        if job.parameters == parameters:
-            results.setdefault(job.client, []).append(result)
-    return {client: _marks(found) for client, found in results.items()}
+        results.setdefault(identity(job.parameters), {}).setdefault(job.client, []).append(result)
+    return {key: {client: _marks(own) for client, own in found.items()} for key, found in results.items()}
 
 
 def _marks(results: Sequence[JobResult]) -> list[Mark]:
@@ -111,8 +113,9 @@ def differences(results: Sequence[JobResult]) -> list[str]:
 def _differing(title: str, told: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each name whose value differs between those that tell it."""
     lines = []
+    texts = texts_by_key([{name: value for name, value in one.items() if value is not None} for one in told])
     for name in dict.fromkeys(name for values in told for name in values):
-        values = list(dict.fromkeys(plain_text(one[name]) for one in told if one.get(name) is not None))
+        values = list(dict.fromkeys(one[name] for one in texts if name in one))
         if len(values) > 1:
             more = "" if len(values) <= _MOST_VALUES else f" and {len(values) - _MOST_VALUES} more"
             lines.append(f"{title}{f' ({name})' if name else ''}: {', '.join(values[:_MOST_VALUES])}{more}")

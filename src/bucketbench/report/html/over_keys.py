@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from bucketbench.report.html.encodings import SEPARATOR, says
 from bucketbench.report.html.svg import WIDTH
-from bucketbench.report.wording import plain_text
+from bucketbench.report.values import plain_text
 
-__all__ = ["Curve", "Point", "curves"]
+__all__ = ["Curve", "Point", "are_amounts", "curves"]
 
 _MIB: Final = 1 << 20
 _LARGEST: Final = 1e15  # what is no less is a name, not an amount; so is what is no number at all
@@ -30,13 +30,17 @@ _DASHES: Final = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [1, 0], [6, 3], [2, 2], 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Point:
-    """A figure at one value of a swept key: its median, and its least and greatest repeat."""
+    """A figure at one value of a swept key: its median, and its least and greatest repeat.
+
+    One that is marked has something to be doubted, which it says.
+    """
 
     at: Any
     median: float
     low: float
     high: float
     says: str
+    marked: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,15 +68,17 @@ def curves(
     """
     labels = [curve.label for curve in found]
     ats = [point.at for curve in found for point in curve.points]
-    scale, title = (_MIB, f"{key}, MiB") if key.endswith("_bytes") and _are_numbers(ats) else (1, key)
+    amounts = are_amounts(ats)
+    scale, title = (_MIB, f"{key}, MiB") if key.endswith("_bytes") and amounts else (1, key)
     values = [
         {
             "label": curve.label,
-            "at": point.at / scale if _are_numbers(ats) else plain_text(point.at),
+            "at": point.at / scale if amounts else plain_text(point.at),
             "median": point.median,
             "low": point.low,
             "high": point.high,
             "says": point.says,
+            "marked": point.marked,
             "line_says": f"{curve.label}{SEPARATOR}over {key}",
         }
         for curve in found
@@ -93,7 +99,7 @@ def curves(
         "scale": {"domain": labels, "range": [*_DASHES[: len(labels)], *[[1, 3]] * faint]},
         "legend": legend,
     }
-    x = _swept([at / scale if _are_numbers(ats) else at for at in ats], title, order)
+    x = _swept([at / scale if amounts else at for at in ats], title, order)
     y = {"field": "median", "type": "quantitative", "scale": {"zero": True}, "axis": {"title": unit}}
     return {
         "data": {"values": values},
@@ -118,12 +124,30 @@ def curves(
                 "mark": {"type": "point", "size": 60, "filled": True, "opacity": 1},
                 "encoding": {"x": x, "y": y, "color": colour, "shape": shape, **says()},
             },
+            *([_rings(x, y)] if any(one["marked"] for one in values) else []),
         ],
     }
 
 
+def _rings(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    """A ring around each point that is marked."""
+    return {
+        "transform": [{"filter": "datum.marked"}],
+        "mark": {
+            "type": "point",
+            "shape": "circle",
+            "size": 220,
+            "filled": False,
+            "stroke": "var(--doubt-edge)",
+            "strokeWidth": 2,
+            "aria": False,
+        },
+        "encoding": {"x": x, "y": y},
+    }
+
+
 def _swept(ats: Sequence[Any], key: str, order: Sequence[str]) -> dict[str, Any]:
-    if not _are_numbers(ats):
+    if not are_amounts(ats):
         words = list(order or dict.fromkeys(map(plain_text, ats)))
         named: dict[str, Any] = {"title": key, "labelAngle": -35 if order else 0, "grid": False}
         return {"field": "at", "type": "ordinal", "sort": words, "axis": named}
@@ -134,7 +158,9 @@ def _swept(ats: Sequence[Any], key: str, order: Sequence[str]) -> dict[str, Any]
     return {"field": "at", "type": "quantitative", "scale": scale, "axis": {**axis, "format": ",~f"}}
 
 
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(
+def are_amounts(values: Sequence[Any]) -> bool:
+    """Whether values of a key are numbers that have a place on an axis, each one of its own."""
+    are_numbers = all(
         isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST for value in values
     )
+    return are_numbers and len({float(value) for value in values}) == len({repr(value) for value in values})

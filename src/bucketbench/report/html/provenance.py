@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from bucketbench.report.html.identity import client_digest, experiment_digest
 from bucketbench.report.html.marks import MEASURED_WITH
 from bucketbench.report.runs import Run, versions_of
-from bucketbench.report.sections import Section
-from bucketbench.report.wording import parameter_text, plain_text
+from bucketbench.report.sections import Section, shared_by_all
+from bucketbench.report.values import plain_text
 
 __all__ = ["Provenance", "provenance"]
 
@@ -38,23 +38,17 @@ class Provenance:
 
 def provenance(run: Run, sections: Sequence[Section]) -> Provenance:
     """The card of a run of one scenario."""
-    shared = {name: value for name, value in run.jobs[0].parameters.items() if _is_shared(name, run)}
     first = {job.client: result for job, result in reversed(list(zip(run.jobs, run.results, strict=True)))}
     return Provenance(
         facts=tuple(_facts(run)),
         command="" if run.command is None else shlex.join(["bucketbench", "run", run.scenario, *run.command]),
         experiments=tuple(
-            (experiment_digest(section.entries[0].summary.parameters), parameter_text(section.varying))
-            for section in sections
+            (experiment_digest(section.entries[0].summary.parameters), section.title) for section in sections
         ),
         clients=tuple((client_digest(result), client) for client, result in sorted(first.items())),
-        parameters=tuple((name, plain_text(value)) for name, value in shared.items()),
+        parameters=tuple((name, plain_text(value)) for name, value in shared_by_all(run).items()),
         versions=tuple(versions_of(run.results).items()),
     )
-
-
-def _is_shared(name: str, run: Run) -> bool:
-    return all(name in job.parameters and job.parameters[name] == run.jobs[0].parameters[name] for job in run.jobs)
 
 
 def _facts(run: Run) -> Iterable[tuple[str, str]]:

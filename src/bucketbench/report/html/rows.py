@@ -9,11 +9,13 @@ from typing import Any
 from bucketbench.report.cells import CEILING, NETWORK, NOT_AVAILABLE, columns, every_column, has_words, texts
 from bucketbench.report.html.figures import label_of
 from bucketbench.report.html.identity import experiment_digest, part_id
-from bucketbench.report.html.marks import Mark, marks_by_client
+from bucketbench.report.html.marks import Mark, Marks
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Entry, Section
-from bucketbench.report.wording import plain_text
+from bucketbench.report.values import identity, texts_by_key
+from bucketbench.results.job import JobResult
 from bucketbench.scenarios.presentation import TableForm
+from bucketbench.statistics import Summary
 
 __all__ = ["Cell", "Heading", "ResultTable", "TableRow", "result_table"]
 
@@ -41,40 +43,39 @@ class TableRow:
 
     Args:
         id: of the row.
-        section: of the section that it belongs to.
         label: the client's, as charts have it.
         client: its name in the table.
         cells: in the order of the headings.
         state: ``won``, ``ok``, ``partial``, ``failed`` or ``reference``.
         marks: what a reader must doubt.
-        keys: every key that it can be found by, with its value.
+        keys: every key that it can be found by, with its value as text.
     """
 
     id: str
-    section: str
     label: str
     client: str
     cells: tuple[Cell, ...]
     state: str
     marks: tuple[Mark, ...]
-    keys: Mapping[str, Any]
+    keys: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultTable:
-    """All rows of a run of one scenario, those of a section together."""
+    """All rows of a run of one scenario, by the section that they belong to."""
 
     headings: tuple[Heading, ...]
-    rows: tuple[TableRow, ...]
+    rows: Mapping[str, Sequence[TableRow]]
 
 
-def result_table(run: Run, sections: Sequence[Section], form: TableForm) -> ResultTable:
+def result_table(run: Run, sections: Sequence[Section], form: TableForm, marks: Marks) -> ResultTable:
     """Make the table.
 
     Args:
         run: of one scenario.
         sections: its.
         form: of the scenario.
+        marks: of the run.
     """
     shown = {name for section in sections for name in columns(section, sections, form)}
     names = [name for name in every_column(form) if name in shown]
@@ -82,37 +83,39 @@ def result_table(run: Run, sections: Sequence[Section], form: TableForm) -> Resu
     headings = [Heading(text=name, words=has_words(name, form)) for name in names]
     headings[1:1] = [Heading(text=name, words=False) for name in varying]
     options = {job.client: result for job, result in zip(run.jobs, run.results, strict=True)}
-    rows = []
-    for section in sections:
-        digest = experiment_digest(section.entries[0].summary.parameters)
-        marks = marks_by_client(run, section)
-        for entry in section.entries:
-            summary = entry.summary
-            cells = _cells(entry, names, form)
-            cells[1:1] = [_key_cell(section.varying.get(name)) for name in varying]
-            result = options[summary.client]
-            keys = {
-                **summary.details,
-                **{f"client.{name}": value for name, value in result.client_options.items()},
-                **summary.parameters,
-                "client": result.client,
-                "role": str(summary.role),
-                "status": str(summary.status),
-                "library": summary.library,
-            }
-            rows.append(
-                TableRow(
-                    id=part_id("r", run, digest, summary.client),
-                    section=part_id("s", run, digest),
-                    label=label_of(section, entry),
-                    client=summary.client,
-                    cells=tuple(cells),
-                    state=_state(section, entry),
-                    marks=tuple(marks.get(summary.client, ())),
-                    keys={name: plain_text(value) for name, value in keys.items()},
-                )
+    every = [(section, entry) for section in sections for entry in section.entries]
+    keys = texts_by_key([_keys(entry.summary, options[entry.summary.client]) for _, entry in every])
+    rows: dict[str, list[TableRow]] = {}
+    for (section, entry), own in zip(every, keys, strict=True):
+        summary = entry.summary
+        digest = experiment_digest(summary.parameters)
+        cells = _cells(entry, names, form)
+        cells[1:1] = [_key_cell(section, name) for name in varying]
+        rows.setdefault(part_id("s", run, digest), []).append(
+            TableRow(
+                id=part_id("r", run, digest, summary.client),
+                label=label_of(section, entry),
+                client=summary.client,
+                cells=tuple(cells),
+                state=_state(section, entry),
+                marks=tuple(marks[identity(summary.parameters)].get(summary.client, ())),
+                keys=own,
             )
-    return ResultTable(headings=tuple(headings), rows=tuple(rows))
+        )
+    return ResultTable(headings=tuple(headings), rows=rows)
+
+
+def _keys(summary: Summary, result: JobResult) -> dict[str, Any]:
+    """All keys by which a row can be found, with their values."""
+    return {
+        **summary.details,
+        **{f"client.{name}": value for name, value in result.client_options.items()},
+        **summary.parameters,
+        "client": result.client,
+        "role": str(summary.role),
+        "status": str(summary.status),
+        "library": summary.library,
+    }
 
 
 def _cells(entry: Entry, names: Sequence[str], form: TableForm) -> list[Cell]:
@@ -133,9 +136,10 @@ def _cells(entry: Entry, names: Sequence[str], form: TableForm) -> list[Cell]:
     return cells
 
 
-def _key_cell(value: Any) -> Cell:
+def _key_cell(section: Section, name: str) -> Cell:
+    value = section.varying.get(name)
     number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    return Cell(text=plain_text(value), number=number)
+    return Cell(text=section.told.get(name, ""), number=number)
 
 
 def _state(section: Section, entry: Entry) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
-from bucketbench.records import Operation, Phase
 from bucketbench.report.cells import number_text
 from bucketbench.report.html.by_client import Strip, strips
 from bucketbench.report.html.encodings import SEPARATOR
@@ -18,12 +16,11 @@ from bucketbench.report.sections import Entry, Section
 from bucketbench.report.wording import plural
 from bucketbench.scenarios.presentation import Stream, TableForm
 from bucketbench.statistics import MIB, least_operations, percentile, percentile_figure
-from bucketbench.statistics.timeline import SEGMENT_S, Segment, memory_over_time, throughput_over_time
+from bucketbench.statistics.timeline import Segment, in_segments_of
 
 __all__ = ["stream_groups"]
 
 _FEW: Final = 40  # operations of a client that are drawn one by one
-_MOST_SEGMENTS: Final = 300  # of a line
 
 
 def stream_groups(section: Section, records: Sequence[JobRecords], form: TableForm) -> list[Group]:
@@ -40,8 +37,8 @@ def stream_groups(section: Section, records: Sequence[JobRecords], form: TableFo
     entries = [entry for entry in section.entries if entry.summary.client in by_client]
     if not entries:
         return []
-    durations = [_durations(section, entries, by_client, stream) for stream in form.streams]
-    rates = [_rates(section, entries, by_client, stream) for stream in form.streams]
+    durations = [_durations(section, entries, by_client, stream, place) for place, stream in enumerate(form.streams)]
+    rates = [_rates(section, entries, by_client, stream, place) for place, stream in enumerate(form.streams)]
     memory = _memory(section, entries, by_client)
     found = [
         Group(title="How long each operation took", charts=tuple(chart for chart in durations if chart is not None)),
@@ -51,13 +48,14 @@ def stream_groups(section: Section, records: Sequence[JobRecords], form: TableFo
 
 
 def _durations(
-    section: Section, entries: Sequence[Entry], by_client: dict[str, list[JobRecords]], stream: Stream
+    section: Section, entries: Sequence[Entry], by_client: dict[str, list[JobRecords]], stream: Stream, place: int
 ) -> Chart | None:
     rows = []
     for entry in entries:
         label = label_of(section, entry)
-        operations = [one for records in by_client[entry.summary.client] for one in _whole(records, stream)]
-        milliseconds = [1000 * one.duration_s for one in operations]
+        milliseconds = sorted(
+            value for records in by_client[entry.summary.client] for value in records.streams[place].durations_ms
+        )
         if milliseconds:
             rows.append(_strip(label, milliseconds, section, entry))
     if not rows:
@@ -93,28 +91,15 @@ def _percentile_text(values: Sequence[float], percent: float) -> str:
     return f"n/a (of fewer than {least_operations(percent)})" if isinstance(found, str) else number_text(found)
 
 
-def _whole(records: JobRecords, stream: Stream) -> list[Operation]:
-    return [
-        one
-        for one in records.operations
-        if one.kind is stream.kind and one.phase is Phase.MEASURE and one.samples > 0 and one.errors == 0
-    ]
-
-
 def _rates(
-    section: Section, entries: Sequence[Entry], by_client: dict[str, list[JobRecords]], stream: Stream
+    section: Section, entries: Sequence[Entry], by_client: dict[str, list[JobRecords]], stream: Stream, place: int
 ) -> Chart | None:
     lines = []
-    segment_s = _segment_s([records for entry in entries for records in by_client[entry.summary.client]])
+    segment_s = max(records.segment_s for entry in entries for records in by_client[entry.summary.client])
     for entry in entries:
         label = label_of(section, entry)
         for records in by_client[entry.summary.client]:
-            segments = throughput_over_time(
-                records.operations,
-                stream.kind,
-                lambda one: getattr(one, stream.amount) * stream.scale,
-                segment_s=segment_s,
-            )
+            segments = in_segments_of(segment_s, records.streams[place].segments)
             if not segments:
                 continue
             rates = [one.rate for one in segments]
@@ -132,15 +117,6 @@ def _rates(
     )
 
 
-def _segment_s(records: Sequence[JobRecords]) -> float:
-    """A second, or so many that the longest job has no more than `_MOST_SEGMENTS`."""
-    measured = [[one for one in job.operations if one.phase is Phase.MEASURE] for job in records]
-    longest_s = max(
-        (max(one.ended_s for one in job) - min(one.started_s for one in job) for job in measured if job), default=0.0
-    )
-    return max(SEGMENT_S, math.ceil(longest_s / _MOST_SEGMENTS))
-
-
 def _steps(segments: Sequence[Segment], segment_s: float) -> list[tuple[float, float | None]]:
     """The line of a rate that is the same throughout each segment, interrupted where nothing was measured."""
     points: list[tuple[float, float | None]] = []
@@ -156,10 +132,9 @@ def _memory(section: Section, entries: Sequence[Entry], by_client: dict[str, lis
     for entry in entries:
         label = label_of(section, entry)
         for records in by_client[entry.summary.client]:
-            moments = memory_over_time(records.operations, records.usage)
-            if not moments:
+            if not records.memory:
                 continue
-            points = [(one.start_s, one.memory_bytes / MIB) for one in moments]
+            points = [(one.start_s, one.memory_bytes / MIB) for one in records.memory]
             most = max(value for _, value in points)
             says = f"{label}{SEPARATOR}repeat {records.repeat}: up to {number_text(most)} MiB"
             lines.append(Line(label=label, tone=tone_of(section, entry), points=points, says=says))

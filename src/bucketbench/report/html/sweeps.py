@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from bucketbench.records import State
-from bucketbench.report.cells import number_text
+from bucketbench.report.cells import mark_text, number_text
 from bucketbench.report.html.encodings import SEPARATOR
 from bucketbench.report.html.figures import Chart, words
-from bucketbench.report.html.over_keys import Curve, Point, curves
+from bucketbench.report.html.over_keys import Curve, Point, are_amounts, curves
 from bucketbench.report.html.svg import render_svg
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
 from bucketbench.report.swept import SweptPoint, bound_keys, swept_points
-from bucketbench.report.wording import parameter_text, plain_text, plural
+from bucketbench.report.wording import plural, reasons_text
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import FigureSet
 
@@ -64,16 +62,18 @@ def axes(run: Run, sections: Sequence[Section], form: TableForm, figures: Figure
 def _axis(
     key: str, found: Sequence[SweptPoint], form: TableForm, figures: FigureSet, *, together: Sequence[str]
 ) -> Axis:
-    panes: dict[str, tuple[Mapping[str, Any], list[SweptPoint]]] = {}
+    panes: dict[str, list[SweptPoint]] = {}
     for one in found:
         if key in one.keys:
-            others: Mapping[str, Any] = {
-                name: one.keys[name] for name in one.keys if name not in (key, *together) and not _of_client(name)
-            }
-            panes.setdefault(json.dumps(others), (others, []))[1].append(one)
+            told = [
+                f"{name}={text}"
+                for name, text in one.told.items()
+                if name not in (key, *together) and not _of_client(name)
+            ]
+            panes.setdefault(" ".join(told), []).append(one)
     charts = []
     for figure in figures.contests:
-        for others, inside in panes.values():
+        for others, inside in panes.items():
             chart = _chart(key, figure, others, inside, form, figures)
             if chart is not None:
                 charts.append(chart)
@@ -83,12 +83,13 @@ def _axis(
 def _chart(
     key: str,
     figure: str,
-    others: Mapping[str, Any],
+    others: str,
     inside: Sequence[SweptPoint],
     form: TableForm,
     figures: FigureSet,
 ) -> Chart | None:
     unit = figures.units[figure]
+    amounts = are_amounts([one.keys[key] for one in inside])
     lines: dict[str, list[Point]] = {}
     for one in inside:
         summary = one.summary.figures[figure]
@@ -96,23 +97,33 @@ def _chart(
             continue
         label = _label(one, key)
         values = list(summary.by_repeat.values())
+        mark = mark_text(one.summary)
         says = (
-            f"{label}{SEPARATOR}{key}={plain_text(one.keys[key])}: median {number_text(summary.median)} {unit} of "
+            f"{label}{SEPARATOR}{key}={one.told[key]}: median {number_text(summary.median)} {unit} of "
             f"{plural(len(values), 'repeat')}, {number_text(min(values))} to {number_text(max(values))}"
-            f"{'' if one.summary.state in (None, State.VALID) else f', {one.summary.state}'}"
+            f"{f'; {mark}: {reasons_text(one.summary)}' if mark else ''}"
         )
         lines.setdefault(label, []).append(
-            Point(at=one.keys[key], median=summary.median, low=min(values), high=max(values), says=says)
+            Point(
+                at=one.keys[key] if amounts else one.told[key],
+                median=summary.median,
+                low=min(values),
+                high=max(values),
+                says=says,
+                marked=bool(mark),
+            )
         )
     if max((len({repr(point.at) for point in points}) for points in lines.values()), default=0) < 2:
         return None
-    best = sorted(lines, key=lambda label: figures.kinds[figure].better.place(max(p.median for p in lines[label])))
+    place = figures.kinds[figure].better.place
+    best = sorted(lines, key=lambda label: min(place(point.median) for point in lines[label]))
+    hint = f"with {others}" if others else "median; the bars go from the least to the greatest repeat"
+    if any(point.marked for points in lines.values() for point in points):
+        hint += "; what has a ring has repeats that failed, or are doubtful or invalid"
     title = f"{words(figure, form, unit)} over {key}"
     return Chart(
         title=title,
-        hint=f"with {parameter_text(others)}"
-        if others
-        else "median; the bars go from the least to the greatest repeat",
+        hint=hint,
         svg=render_svg(
             curves([Curve(label=label, points=lines[label]) for label in best], key=key, unit=words(figure, form, unit))
         ),
@@ -125,8 +136,8 @@ def _of_client(key: str) -> bool:
 
 def _label(one: SweptPoint, key: str) -> str:
     told = [
-        f"{name.removeprefix('client.').removeprefix('options.')}={plain_text(value)}"
-        for name, value in one.keys.items()
+        f"{name.removeprefix('client.').removeprefix('options.')}={text}"
+        for name, text in one.told.items()
         if _of_client(name) and name != key
     ]
     return f"{one.client} ({', '.join(told)})" if told else one.client
