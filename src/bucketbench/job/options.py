@@ -15,7 +15,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from bucketbench.job.description import Component, component
 
@@ -72,7 +73,7 @@ def _problem(client: Component) -> str | None:
     module, _, name = client.target.replace(":", ".").rpartition(".")
     try:
         target = getattr(importlib.import_module(module), name)
-        parameters = inspect.signature(target).parameters
+        parameters, hints = inspect.signature(target).parameters, get_type_hints(target.__init__)
     except Exception:  # noqa: BLE001 - whatever an import raises is told by the client's job, with its log
         return None
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
@@ -80,7 +81,34 @@ def _problem(client: Component) -> str | None:
     for option in client.options:
         if option not in known and not takes_any and not option.startswith("_"):  # _partial_ and its like are Hydra's
             return no_such_option(option, known)
-    return _refusal(client) if client.target.startswith(_OWN) else None
+    if not client.target.startswith(_OWN):
+        return None
+    misfits = (_misfit(option, value, hints.get(option)) for option, value in client.options.items())
+    return next((found for found in misfits if found is not None), None) or _refusal(client)
+
+
+def _misfit(option: str, value: Any, hint: Any) -> str | None:
+    """What one of our own clients takes instead of a value; all their whole numbers count something, from 1."""
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    words = []
+    for kind in kinds:
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        if choices:
+            accepted, told = value in choices, f"one of {', '.join(map(str, choices))}"
+        elif kind is int:
+            accepted, told = isinstance(value, int) and not isinstance(value, bool) and value >= 1, "a number from 1"
+        elif kind is bool:
+            accepted, told = isinstance(value, bool), "true or false"
+        elif kind is str:
+            accepted, told = isinstance(value, str), "a text"
+        elif kind is NoneType:
+            accepted, told = value is None, "null"
+        else:
+            return None
+        if accepted:
+            return None
+        words.append(told)
+    return f"{option}={value} cannot be used: expected {' or '.join(words)}"
 
 
 def _refusal(client: Component) -> str | None:
