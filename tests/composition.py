@@ -19,7 +19,7 @@ from bucketbench.scenarios import find_scenario
 from bucketbench.sweep.entry import run_scenario
 from bucketbench.sweep.sweep import Sweep
 
-__all__ = ["changed", "points_of_scenario", "swept_by_scenario", "swept_with", "with_each_client"]
+__all__ = ["changed", "points_of_scenario", "swept_by_scenario", "swept_with", "with_each_option"]
 
 
 def points_of_scenario(scenario: str, *overrides: str, directory: Path | None = None) -> list[JobSettings]:
@@ -53,17 +53,19 @@ def changed(settings: JobSettings, override: str, value: Any) -> JobSettings:
     return replace(settings, config=config)
 
 
-def with_each_client(settings: JobSettings) -> list[JobSettings]:
-    """The settings with each client of their scenario instead, in the order of the files' names.
+def with_each_option(settings: JobSettings, group: str) -> list[JobSettings]:
+    """The settings with each option of a group instead, such as each client, in the order of the files' names.
 
     Merged as Hydra does, whose composition of each takes fifty times as long: those are for the night.
     """
     scenario = find_scenario(settings.scenario)
-    folder = find_conf_directory(scenario.name) / (scenario.clients or scenario.name) / "client"
+    conf = find_conf_directory(scenario.name)
+    folder = conf / (scenario.clients or scenario.name) / group if group == "client" else conf / group
+    schema = OmegaConf.structured(getattr(scenario.settings.schema(), group))
     found = []
     for path in sorted(folder.glob("*.yaml"), key=lambda path: path.stem):
-        merged = OmegaConf.merge(OmegaConf.structured(scenario.settings.schema().client), OmegaConf.load(path))
-        found.append(changed(settings, "client", OmegaConf.to_container(merged, resolve=True)))
+        merged = OmegaConf.merge(schema, OmegaConf.load(path))
+        found.append(changed(settings, group, OmegaConf.to_container(merged, resolve=True)))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from composition import points_of_scenario, with_each_client
+from composition import points_of_scenario, with_each_option
 
 from bucketbench.checkpointing.settings import CheckpointingSettings
 from bucketbench.cli import main
@@ -23,14 +23,18 @@ def points(*overrides: str) -> list[CheckpointingSettings]:
 
 
 def test_every_client_composes_and_has_its_files_name() -> None:
-    found = with_each_client(*points("repeat=0", "client=disk"))
+    found = with_each_option(*points("repeat=0", "client=disk"), "client")
     assert [point.client.name for point in found] == CLIENTS
     assert {point.client.module.rpartition(".")[0] for point in found} == {"bucketbench.clients.checkpoint"}
 
 
-def test_every_checkpoint_composes_with_its_published_size() -> None:
+@pytest.mark.parametrize("composed", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_every_checkpoint_composes_with_its_published_size(composed: bool) -> None:
     names = sorted(path.stem for path in (CONF / "checkpoint").glob("*.yaml"))
-    found = points("repeat=0", "client=disk", f"checkpoint={','.join(names)}")
+    if composed:
+        found = points_of_scenario("pytorch_checkpointing", "repeat=0", "client=disk", f"checkpoint={','.join(names)}")
+    else:
+        found = with_each_option(*points("repeat=0", "client=disk"), "checkpoint")
     sizes = {name: point.parameters["checkpoint.size_bytes"] for name, point in zip(names, found, strict=True)}
     assert sizes == {
         "T0_3B": 4 * 2_849_757_184, "T0pp": 4 * 11_135_332_352, "clip-vit": 4 * 427_616_513, "small": 4 << 20,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from composition import changed, points_of_scenario, with_each_client
+from composition import changed, points_of_scenario, with_each_option
 
 from bucketbench.checkpointing.course import Action
 from bucketbench.checkpointing.distributed_preparation import DistributedCheckpointingPreparation
@@ -54,7 +54,7 @@ def test_every_scenario_composes(scenario: str) -> None:
 
 
 def test_every_client_composes_and_has_its_files_name() -> None:
-    found = with_each_client(point())
+    found = with_each_option(point(), "client")
     assert [one.client.name for one in found] == CLIENTS
     assert {one.client.module.rpartition(".")[0] for one in found} == {"bucketbench.clients.dcp"}
     assert all("thread_count" in one.client.options for one in found)

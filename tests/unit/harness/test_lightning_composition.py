@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from composition import points_of_scenario, with_each_client
+from composition import points_of_scenario, with_each_option
 
 from bucketbench.components import build
 from bucketbench.configuration.directory import find_conf_directory
@@ -18,7 +18,7 @@ def points(*overrides: str) -> list[JobSettings]:
 
 
 def test_every_client_composes_and_has_its_files_name() -> None:
-    found = with_each_client(*points("repeat=0", "client=torchbucket"))
+    found = with_each_option(*points("repeat=0", "client=torchbucket"), "client")
     assert [point.client.name for point in found] == CLIENTS
     assert {point.client.module.rpartition(".")[0] for point in found} == {"bucketbench.clients.lightning"}
     for point in found:

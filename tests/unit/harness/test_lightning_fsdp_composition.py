@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from composition import points_of_scenario, with_each_client
+from composition import points_of_scenario, with_each_option
 
 from bucketbench.clients.lightning_fsdp.files import Disk, Mount
 from bucketbench.clients.protocol import Target
@@ -27,7 +27,7 @@ def points(*overrides: str) -> list[JobSettings]:
 
 
 def test_every_client_composes_and_has_its_files_name() -> None:
-    found = with_each_client(*points("repeat=0", "client=torchbucket"))
+    found = with_each_option(*points("repeat=0", "client=torchbucket"), "client")
     assert [point.client.name for point in found] == CLIENTS
     for point in found:
         client = build(point.client)

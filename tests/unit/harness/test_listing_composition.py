@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from composition import changed, points_of_scenario, swept_by_scenario, with_each_client
+from composition import changed, points_of_scenario, swept_by_scenario, with_each_option
 
 from bucketbench.cli import main
 from bucketbench.configuration.directory import find_conf_directory
@@ -22,7 +22,7 @@ def points(*overrides: str, directory: Path | None = None) -> list[JobSettings]:
 
 
 def every_client() -> list[JobSettings]:
-    return with_each_client(*points("repeat=0", "client=boto3"))
+    return with_each_option(*points("repeat=0", "client=boto3"), "client")
 
 
 def test_every_client_composes_and_has_its_files_name() -> None:

@@ -14,7 +14,7 @@ from buckettestbed.launch import launch_testbed
 CONTENTS = {"a b+%.bin": b"x" * 1000, "deep/er/é": b"", "large": bytes(3 << 20)}
 
 
-@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("tls", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_every_object_is_read_once(tls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testbed")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testbed")
