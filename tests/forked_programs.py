@@ -27,7 +27,14 @@ from typing import IO, Any, NamedTuple
 
 __all__ = ["Ended", "Running", "run", "start"]
 
-IMPORTS = ("torch.utils.data", "torchbucket", "torchbucket.datasets", "torchbucket.store", "botocore.session")
+IMPORTS = (
+    "torch.utils.data",
+    "torchbucket",
+    "torchbucket.datasets",
+    "torchbucket.store",
+    "torchbucket.store.s3.store",
+    "botocore.session",
+)
 LIMIT_S = 110.0
 
 

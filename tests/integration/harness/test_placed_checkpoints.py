@@ -19,7 +19,12 @@ from bucketbench.job.description import Component
 from buckettestbed.launch import RunningTestbed, launch_testbed
 
 PROGRAM = Path(__file__).with_name("placed_program.py")
-IMPORTS = ("torch.distributed.tensor", "bucketbench.checkpointing.distributed", "torchbucket.dcp.writer")
+IMPORTS = (
+    "torch._dynamo",
+    "torch.distributed.tensor",
+    "bucketbench.checkpointing.distributed",
+    "torchbucket.dcp.writer",
+)
 STATE = StateSpec(model="tensors", layers=None, tensors=7, size_bytes=6 << 20, seed=0)
 ADAMW = StateSpec(model="tensors", layers=None, tensors=5, size_bytes=2 << 20, seed=0, optimizer="adamw")
 TENSORS = 7
