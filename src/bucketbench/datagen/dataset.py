@@ -42,6 +42,7 @@ _IMAGES_A_RUN: Final = 64
 _BYTES_A_RUN: Final = 64 << 20  # of large samples fewer, so that all processes have some and little is made twice
 _END_S: Final = 2.0  # what the processes get to abort their uploads, which a killed one leaves open
 _SHARDS_A_RUN: Final = 1
+_HERE_BYTES: Final = 8 << 20  # what the caller's own process makes, of a single run: another takes as long to start
 
 
 def ensure_dataset(
@@ -262,9 +263,12 @@ def _runs(spec: DatasetSpec) -> Iterator[Run]:
 
 
 def _produced(
-    location: DatasetLocation, spec: DatasetSpec, runs: Iterable[Run], *, processes: int
+    location: DatasetLocation, spec: DatasetSpec, runs: Sequence[Run], *, processes: int
 ) -> Generator[tuple[Run, list[ManifestEntry]], None, None]:
-    """Make runs on several processes and yield each as it ends."""
+    """Make runs on several processes, or a small one alone in this, and yield each as it ends."""
+    if len(runs) == 1 and sum(planned.size_bytes for planned in runs[0].objects) <= _HERE_BYTES:
+        yield runs[0], produce(location, spec, runs[0])
+        return
     context = get_context("spawn")  # a fork would copy the store's threads and locks in whatever state they are
     ending, others = context.Event(), set(active_children())
     with ProcessPoolExecutor(processes, context, start_process, (ending,)) as pool:
