@@ -1,19 +1,21 @@
 """Every command and every example of the README runs as it stands.
 
-The sweeps with all their repeats take minutes: those run at night, and on each commit one repeat of two clients.
+The sweeps take minutes and run at night. On each commit they are composed, and one repeat of two clients is measured.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
 import subprocess
 from pathlib import Path
 
+import forked_programs
 import pytest
+from composition import points_of_scenario
 
+from bucketbench.cli import main
 from buckettestbed.launch import launch_testbed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,19 +32,18 @@ SERVING = [command for command in COMMANDS if "bucketbench testbed" in command]
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 # Of the test command only the collection runs, in one process: all of it would run this test again.
-INSTEAD = {"./utils/run_tests.sh": "./utils/run_tests.sh --numprocesses 0 --collect-only --quiet tests/unit/repository"}
+COLLECTION = "--numprocesses 0 --collect-only --quiet tests/unit/repository/test_links.py"
+INSTEAD = {"./utils/run_tests.sh": f"./utils/run_tests.sh {COLLECTION}"}
 
 SWEEP = "./utils/run_dataset_benchmarks.sh"
+SHORT = f"{SWEEP} client=torchbucket-map,boto3 'repeat=range(1)' data.num_samples=256"
+"""Less of the first command: two of its clients, once, and an eighth of its samples."""
 
 
 def _commands() -> list[object]:
-    """Every command that ends, a sweep of many repeats only at night."""
+    """Every command that ends, a sweep only at night."""
     return [
-        pytest.param(
-            command,
-            marks=pytest.mark.nightly if command.startswith(SWEEP) and "repeat=" not in command else (),
-            id=command,
-        )
+        pytest.param(command, marks=pytest.mark.nightly if command.startswith(SWEEP) else (), id=command)
         for command in COMMANDS
         if command not in SERVING
     ]
@@ -53,12 +54,20 @@ def test_the_first_screen_has_the_two_commands() -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("command", [f"{SWEEP} client=torchbucket-map,boto3 'repeat=range(1)'", *_commands()])
+@pytest.mark.parametrize("command", [SHORT, *_commands()])
 def test_command_runs(command: str) -> None:
     words = shlex.split(INSTEAD.get(command, command), comments=True)
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert done.stdout.strip()
+
+
+def test_every_sweep_is_composed() -> None:
+    for command in COMMANDS:
+        _, *overrides = shlex.split(command)
+        if command.startswith(SWEEP) and overrides:  # without any it is test_composition.py's
+            once = [] if "repeat=" in command else ["repeat=0"]
+            assert len(points_of_scenario("dataset", *overrides, *once)) == 2
 
 
 @pytest.mark.parametrize("command", SERVING)
@@ -71,24 +80,15 @@ def test_server_command_serves_until_it_is_told_to_end(command: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_example_runs(example: str, tmp_path: Path) -> None:
+def test_example_runs(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert EXAMPLE_ENDPOINT in example
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
     with launch_testbed(buckets=["data"]) as testbed:
         program = tmp_path / "example.py"
         program.write_text(example.replace(EXAMPLE_ENDPOINT, testbed.s3_endpoint), encoding="utf-8")
-        settings = {"AWS_ACCESS_KEY_ID": "example", "AWS_SECRET_ACCESS_KEY": "example"}
-        generate = "bucketbench datagen -n 70 --sample-size 20KiB --uri s3://data/images/ --endpoint"
-        made = subprocess.run(
-            [*shlex.split(f".venv/bin/{generate}"), testbed.s3_endpoint],
-            cwd=ROOT,
-            env=os.environ | settings,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert made.returncode == 0, made.stderr
-        done = subprocess.run(
-            [ROOT / ".venv/bin/python", program], env=os.environ | settings, capture_output=True, text=True, check=False
-        )
+        samples = ["-n", "64", "--sample-size", "20KiB", "--uri", "s3://data/images/"]  # two batches
+        assert main(["datagen", *samples, "--endpoint", testbed.s3_endpoint]) == 0
+        done = forked_programs.run(program)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
