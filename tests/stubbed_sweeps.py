@@ -1,7 +1,7 @@
-"""Sweeps of which nothing is measured: the whole harness in this process, with stubs for what it starts.
+"""Sweeps in this process, with stubs for what they start; Hydra, the sweeper, results, callbacks and tables are real.
 
-A stub worker stands for the measured process and writes the records that a test wants; testbeds and data sets are only
-noted. Hydra, the sweeper, the jobs, their results, callbacks and the table are the real ones.
+A stub worker stands for the measured process. It writes the records that a test wants, or measures the job here, where
+torch and the clients are imported already. Testbeds and data sets can be noted only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from finished_sweeps import NO_PAGE, Finished
@@ -27,10 +28,12 @@ from bucketbench.job import run as run_module
 from bucketbench.job import testbeds as testbeds_module
 from bucketbench.job.description import LOG_FILE, OPERATIONS_FILE, OUTCOME_FILE, USAGE_FILE, Description
 from bucketbench.job.process import ProcessEnd
+from bucketbench.ranks import Ranks
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 from bucketbench.scenarios.dataset import preparation as dataset_preparation
 from bucketbench.scenarios.verification import VerificationCounts
 from bucketbench.sweep import preflight
+from bucketbench.worker import outcome_of
 from buckettestbed.launch import RunningTestbed
 
 __all__ = ["SAMPLES", "Finished", "StubbedHarness", "ended", "leave_outcome", "leave_records", "logging_restored"]
@@ -91,6 +94,17 @@ def _succeed(directory: Path) -> None:
     leave_outcome(directory)
 
 
+def _measure(job: Started, directory: Path) -> None:
+    """Measure a job of one rank in this process, in the environment that it would have in its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ.keys() - job.environment.keys():
+            patch.delenv(name)
+        for name, value in job.environment.items():
+            patch.setenv(name, value)
+        outcome = outcome_of(job.description, directory, Ranks())
+    (directory / OUTCOME_FILE).write_text(json.dumps(outcome))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Started:
     """A measured process as the harness would have started it."""
@@ -107,8 +121,13 @@ class Started:
 
 @dataclass
 class StubWorker:
-    """Takes the place of `run_measured_process`: each client's job goes as `behaviours` says, or well."""
+    """Takes the place of `run_measured_process`: each client's job goes as `behaviours` says, or well.
 
+    Args:
+        measures: whether each other job is measured, in this process, instead of going well.
+    """
+
+    measures: bool = False
     behaviours: dict[str, Behaviour] = field(default_factory=dict)
     started: list[Started] = field(default_factory=list)
 
@@ -130,7 +149,8 @@ class StubWorker:
         self.started.append(job)
         (directory / LOG_FILE).touch()
         on_progress({"stage": "epoch 1", "done": 0, "total": SAMPLES})
-        return self.behaviours.get(job.client, _succeed)(directory) or _DONE
+        otherwise = partial(_measure, job) if self.measures else _succeed
+        return self.behaviours.get(job.client, otherwise)(directory) or _DONE
 
 
 class _NotedTestbed(RunningTestbed):
@@ -163,14 +183,18 @@ class StubbedHarness:
 
     Args:
         serves: whether testbeds are started and data sets made as ever; else they are noted in `testbeds` and `made`.
+        measured: a job by a stub, in this process ("here"), or in a process of its own as ever ("apart").
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, serves: bool) -> None:
-        self.worker = StubWorker()
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, *, serves: bool, measured: Literal["stub", "here", "apart"] = "stub"
+    ) -> None:
+        self.worker = StubWorker(measures=measured == "here")
         self.testbeds: list[dict[str, Any]] = []
         self.made: list[tuple[str, str]] = []
         """Endpoint and address of each data set."""
-        monkeypatch.setattr(run_module, "run_measured_process", self.worker)
+        if measured != "apart":
+            monkeypatch.setattr(run_module, "run_measured_process", self.worker)
         monkeypatch.setattr(preflight, "wrong_options", lambda clients, **where: None)  # imports all of them
         monkeypatch.setattr(sys, "path", list(sys.path))  # directories of the user's are added to it
         for name in ("no_proxy", "NO_PROXY"):

@@ -77,14 +77,19 @@ class Workplace:
 
     def left_over(self) -> list[list[str]]:
         """Command lines of the processes that were started, by whatever way, for sweeps in this workplace."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get(MARKER) == self.marker and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process.cmdline())
-            except psutil.Error:
-                continue
-        return found
+        return left_over(self.marker)
+
+
+def left_over(marker: str) -> list[list[str]]:
+    """Command lines of the processes that have a marker in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARKER) == marker and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.cmdline())
+        except psutil.Error:
+            continue
+    return found
 
 
 def fetched(job: Path) -> dict[tuple[str, int], tuple[float, set[int]]]:

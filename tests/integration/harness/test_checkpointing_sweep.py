@@ -1,19 +1,17 @@
-"""Sweeps of checkpoints as a user starts them: what is saved is read back and compared, and what fails is told."""
+"""Sweeps of checkpoints: what is saved is read back and compared, and what fails is told.
+
+On each commit they are measured in this process; one in a process of its own is in test_truth_of_results.py.
+"""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from finished_sweeps import NO_PAGE
 from result_schemas import validate_run
+from stubbed_sweeps import Finished, StubbedHarness
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -21,43 +19,26 @@ TENSORS = 4
 SMALL = ["checkpoint=small", f"checkpoint.tensors={TENSORS}", "checkpoint.size=1MiB", "network=none", "repeat=0"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """A directory in which sweeps are started, with a folder of user clients."""
-
-    directory: Path
-
-    def run(self, *overrides: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "bucketbench.cli", "run", "pytorch_checkpointing"]
-        return subprocess.run(
-            [*command, "--config-dir", str(self.directory / "user"), *SMALL, NO_PAGE, *overrides],
-            cwd=self.directory,
-            env=os.environ,
-            capture_output=True,
-            text=True,
-            timeout=250,
-            check=False,
-        )
-
-    def jobs(self) -> dict[str, dict[str, Any]]:
-        """Those of the newest sweep, by client."""
-        (newest, *_) = sorted((self.directory / "multirun" / "pytorch_checkpointing").glob("*"), reverse=True)
-        validate_run(newest)
-        return {job["client"]: job for job in json.loads((newest / "run_results.json").read_bytes())["jobs"]}
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    place = Place(directory=tmp_path_factory.mktemp("checkpointing"))
-    group = place.directory / "user" / "client"
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    """A folder of user clients."""
+    group = tmp_path / "user" / "client"
     group.mkdir(parents=True)
     source = Path(__file__).with_name("sample_savers.py")
-    shutil.copy(source, place.directory / "user")
+    shutil.copy(source, group.parent)
     for line in source.read_text().splitlines():
         if line.startswith("class "):
             name = line.split()[1].split("(")[0].rstrip(":")
             (group / f"{name}.yaml").write_text(f"name: {name}\n_target_: sample_savers.{name}\n")
-    return place
+    return group.parent
+
+
+def swept(harness: StubbedHarness, user: Path, *overrides: str) -> tuple[Finished, dict[str, dict[str, Any]]]:
+    """A sweep, and its jobs by client."""
+    done = harness.run("pytorch_checkpointing", *SMALL, *overrides, "--config-dir", str(user))
+    assert done.directory is not None, done.err
+    validate_run(done.directory)
+    return done, {job["client"]: job for job in done.jobs}
 
 
 def values(job: dict[str, Any]) -> dict[str, float | None]:
@@ -65,16 +46,17 @@ def values(job: dict[str, Any]) -> dict[str, float | None]:
     return {name: figure["value"] for name, figure in job["figures"].items()}
 
 
-def test_clients_are_compared_at_saving_and_at_loading_and_one_that_loads_a_bit_wrong_fails(place: Place) -> None:
-    done = place.run("client=torchbucket,torchbucket-async,OneBit", "steps=2")
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    said = " ".join(done.stdout.split())
+def test_clients_are_compared_at_saving_and_at_loading_and_one_that_loads_a_bit_wrong_fails(
+    measuring_here: StubbedHarness, user: Path
+) -> None:
+    done, jobs = swept(measuring_here, user, "client=torchbucket,torchbucket-async,OneBit", "steps=2")
+    assert done.status == 1
+    assert "Traceback" not in done.err
+    said = " ".join(done.out.split())
     assert "pytorch_checkpointing scenario: 3 jobs of 3 clients, 1 failed" in said
     assert "times the save throughput of" in said
     assert "times the load throughput of" in said
     assert "others:" not in said
-    jobs = place.jobs()
     wrong = jobs.pop("OneBit")
     assert "3 arrived with wrong content; first: tensor.00002 of bucketbench-step-0.pt has other" in wrong["reason"]
     assert wrong["figures"]["save_mibs"]["value"] is None
@@ -90,21 +72,23 @@ def test_clients_are_compared_at_saving_and_at_loading_and_one_that_loads_a_bit_
     received_mib = foreground["server_bytes_in_mib"]
     assert received_mib is not None
     assert 2 <= received_mib < 2.1, "two checkpoints of a MiB, without those of the warm-up"
-    assert not list((place.directory / ".bucketbench").glob("checkpoints-*")), "local files are gone"
+    assert not list(Path(".bucketbench").glob("checkpoints-*")), "local files are gone"
 
 
 @pytest.mark.nightly
-def test_uploads_without_parts_are_asked_for_and_refused_by_who_has_none(place: Place) -> None:
+def test_uploads_without_parts_are_asked_for_and_refused_by_who_has_none(
+    measuring_apart: StubbedHarness, user: Path
+) -> None:
     whole = ["checkpoint.size=20MiB", "steps=1", "disable_multipart=true", "warmup=false"]
-    done = place.run("client=torchbucket,Kept", *whole)
-    assert done.returncode == 1
-    jobs = place.jobs()
+    done, jobs = swept(measuring_apart, user, "client=torchbucket,Kept", *whole)
+    assert done.status == 1
     assert values(jobs["torchbucket"])["requests_per_save"] == 1
     assert "disable_multipart=true asks for a client with the option multipart" in jobs["Kept"]["reason"]
 
 
 @pytest.mark.nightly
-def test_cloud_storage_is_saved_to_by_its_own_clients(place: Place) -> None:
-    done = place.run("target=local_gs", "client=torchbucket,google-cloud-storage,raw", "steps=1")
-    assert done.returncode == 0, done.stderr
-    assert {values(job)["checkpoints"] for job in place.jobs().values()} == {1}
+def test_cloud_storage_is_saved_to_by_its_own_clients(measuring_apart: StubbedHarness, user: Path) -> None:
+    clients = "client=torchbucket,google-cloud-storage,raw"
+    done, jobs = swept(measuring_apart, user, "target=local_gs", clients, "steps=1")
+    assert done.status == 0, done.err
+    assert {values(job)["checkpoints"] for job in jobs.values()} == {1}

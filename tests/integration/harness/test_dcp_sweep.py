@@ -7,30 +7,31 @@ from pathlib import Path
 
 import pytest
 from result_schemas import validate_run
+from stubbed_sweeps import StubbedHarness
 
 from bucketbench.cli import main
 
 
-def test_ranks_save_and_load_together(tmp_path: Path) -> None:
-    directory = tmp_path / "run"
-    overrides = [
-        "client=torchbucket,fsspec-s3fs", "checkpoint=tensors", "checkpoint.tensors=5", "checkpoint.size=3MiB",
-        "repeat=0", "steps=1", "network=none", f"hydra.sweep.dir={directory}", f"cache_dir={tmp_path / 'cache'}",
-    ]  # fmt: skip
-    assert main(["run", "dcp_fsdp", *overrides]) == 0
-    validate_run(directory)
-    results = json.loads((directory / "run_results.json").read_text())
-    assert [job["status"] for job in results["jobs"]] == ["ok", "ok"]
-    assert "load: MiB/s over time" in (directory / "report.html").read_text()
-    for number in range(2):
-        lines = [
-            json.loads(line)
-            for rank in range(2)
-            for line in (directory / str(number) / "ranks" / str(rank) / "operations.jsonl").read_text().splitlines()
-        ]
-        loads = [line for line in lines if line["kind"] == "load" and line["phase"] == "measure"]
-        assert [load["rank"] for load in loads] == [0, 1]
-        assert sum(load["content_bytes"] for load in loads) == 3 << 20
+# Other clients are in tests/integration/clients, in one process, and more ranks in test_placed_checkpoints.py.
+def test_ranks_save_and_load_together(measuring_apart: StubbedHarness) -> None:
+    done = measuring_apart.run(
+        "dcp_fsdp", "client=torchbucket", "checkpoint=tensors", "checkpoint.tensors=5", "checkpoint.size=3MiB",
+        "repeat=0", "steps=1", "network=none", page=True,
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    assert done.directory is not None
+    validate_run(done.directory)
+    (job,) = done.jobs
+    assert job["status"] == "ok"
+    assert "load: MiB/s over time" in (done.directory / "report.html").read_text()
+    lines = [
+        json.loads(line)
+        for rank in range(2)
+        for line in (done.directory / "0" / "ranks" / str(rank) / "operations.jsonl").read_text().splitlines()
+    ]
+    loads = [line for line in lines if line["kind"] == "load" and line["phase"] == "measure"]
+    assert [load["rank"] for load in loads] == [0, 1]
+    assert sum(load["content_bytes"] for load in loads) == 3 << 20
 
 
 FAILING = """

@@ -19,6 +19,7 @@ from finished_sweeps import read_results
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 from google.oauth2 import service_account
+from stubbed_sweeps import StubbedHarness
 
 from bucketbench.clients.mounting import missing_tools
 from bucketbench.configuration.directory import find_conf_directory
@@ -115,18 +116,27 @@ def _writes(fields: dict[str, Any]) -> bool:
     return bool(fields.get("options", {}).get("compose"))
 
 
-def test_a_prefix_is_read_whole_and_nothing_is_written(testbed: RunningTestbed, tmp_path: Path) -> None:
+def measured(harness: StubbedHarness, testbed: RunningTestbed, *overrides: str) -> list[dict[str, Any]]:
+    """The jobs of a sweep in this process."""
+    testbed.reset_counts()
+    done = harness.run("dataset", *SMALL, *overrides)
+    assert done.status == 0, done.err
+    assert writes(testbed) == []
+    return done.jobs
+
+
+def test_a_prefix_is_read_whole_and_nothing_is_written(testbed: RunningTestbed, measuring_here: StubbedHarness) -> None:
     write_by_boto3(testbed, "images/", 40)
-    jobs = run(tmp_path, testbed, *theirs(testbed, "s3", "images/"), "client=torchbucket-map,boto3")
+    jobs = measured(measuring_here, testbed, *theirs(testbed, "s3", "images/"), "client=torchbucket-map,boto3")
     assert [job["verification"]["checked"] for job in jobs] == [40, 40]
     assert jobs[0]["details"]["data"].startswith("40 objects of 0 to 1,443 bytes, ")
     assert (jobs[0]["parameters"]["data.prefix"], jobs[0]["parameters"]["data.max_samples"]) == ("images/", None)
 
 
-def test_some_of_a_prefix(testbed: RunningTestbed, tmp_path: Path) -> None:
+def test_some_of_a_prefix(testbed: RunningTestbed, measuring_here: StubbedHarness) -> None:
     write_by_google(testbed, "many/", 20)
     where = [*theirs(testbed, "gs", "many/"), "data.max_samples=12"]
-    jobs = run(tmp_path, testbed, *where, "client=torchbucket-map,torchbucket-iterable")
+    jobs = measured(measuring_here, testbed, *where, "client=torchbucket-map,torchbucket-iterable")
     # The first object stands for a folder: it is one of the twelve that are read, and no sample.
     assert [job["verification"]["checked"] for job in jobs] == [11, 11]
     assert jobs[0]["details"]["data"].endswith("the content of 12 is known")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finished_sweeps import NO_PAGE
 from sweeps import SAMPLES, Workplace, new_workplace
 
 pytestmark = pytest.mark.timeout(300)
@@ -44,7 +45,7 @@ def test_a_scenario_a_client_and_a_sink_take_two_files_each_and_are_measured(own
     ]  # fmt: skip
     done = bucketbench(
         tmp_path, "run", "rounds", "--config-dir", str(own), "repeat=0", "times=4",
-        "hydra/callbacks=[results,counting]",
+        "hydra/callbacks=[results,counting]", NO_PAGE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     run, (job,) = results_in(tmp_path)
@@ -71,7 +72,15 @@ def test_another_launcher_runs_a_sweep_one_job_at_a_time(own: Path, tmp_path: Pa
     if find_spec(LAUNCHERS[launcher]) is None:
         pytest.skip(f"{LAUNCHERS[launcher]} is not installed")
     done = bucketbench(
-        tmp_path, "run", "rounds", "--config-dir", str(own), f"hydra/launcher={launcher}", "repeat=0,1", "times=2"
+        tmp_path,
+        "run",
+        "rounds",
+        "--config-dir",
+        str(own),
+        f"hydra/launcher={launcher}",
+        "repeat=0,1",
+        "times=2",
+        NO_PAGE,
     )
     assert done.returncode == 0, done.stderr
     _, jobs = results_in(tmp_path)
@@ -91,6 +100,8 @@ def test_jobs_run_at_the_same_time_where_that_is_asked_for(place: Workplace) -> 
     assert [job["status"] for job in done.results["jobs"]] == ["ok", "ok"]
 
 
+# On each commit the ranks are in test_ranks_of_a_job.py, and those that torchrun starts in test_dcp_sweep.py.
+@pytest.mark.nightly
 def test_two_ranks_share_a_data_set_and_a_job_fails_with_one_of_them(place: Workplace) -> None:
     clients = ["torchbucket-iterable", "FailsOnRankOne"]
     done = place.run("repeat=0", f"client={','.join(clients)}", "ranks=2", "epochs=2", "time_limit_s=120")

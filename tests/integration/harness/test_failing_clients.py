@@ -1,7 +1,7 @@
-"""Measured processes that crash, hang or tell secrets, in a real sweep: it goes on, and nothing is left running.
+"""A measured process that hangs, and one with a fork server, in a real sweep: it goes on, and nothing is left running.
 
-What a client does wrong within a process that comes to its end is in ``test_measured_clients.py``, and what a sweep
-makes of each end in ``tests/unit/sweep``.
+What a client does wrong within a process that comes to its end is in ``test_measured_clients.py``, what is left of a
+process that was killed in ``test_measured_process.py``, and what a sweep makes of each end in ``tests/unit/sweep``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,7 @@ from sweeps import SAMPLES, Finished, Workplace, fetched, new_workplace
 pytestmark = pytest.mark.timeout(300)
 
 CANARY = "canary-4f1d8c2b7a"
-FAILURES = {
-    "WorkerExits": "exited unexpectedly",
-    "Killed": "ended by SIGKILL",
-    "Hangs": "time limit",
-    "TellsSecrets": "refused: [secret]",
-}
-CLIENTS = [*FAILURES, "NotForkSafe"]
+CLIENTS = ["Hangs", "NotForkSafe"]
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +36,14 @@ def finished(place: Workplace) -> Finished:
     )  # fmt: skip
 
 
-def test_the_sweep_goes_on_and_each_failure_has_its_reason(finished: Finished) -> None:
+def test_the_sweep_goes_on_and_the_failure_has_its_reason(finished: Finished) -> None:
     assert finished.status == 1, finished.err
     assert "Traceback" not in finished.err
     assert [job["client"] for job in finished.results["jobs"]] == CLIENTS
-    for client, words in FAILURES.items():
-        job = finished.job(client)
-        assert job["status"] == "failed"
-        assert words in job["reason"]
-        assert "\n" not in job["reason"]
+    job = finished.job("Hangs")
+    assert job["status"] == "failed"
+    assert "time limit" in job["reason"]
+    assert "\n" not in job["reason"]
 
 
 def test_a_client_that_does_not_survive_a_fork_has_a_fork_server(finished: Finished) -> None:
@@ -83,8 +76,8 @@ def test_nothing_is_left_running(finished: Finished, place: Workplace) -> None:
 def test_no_secret_is_in_any_file(finished: Finished) -> None:
     assert finished.directory is not None
     searched = [path for path in finished.directory.rglob("*") if path.is_file()]
-    assert len(searched) > 20
+    assert len(searched) > 12
     assert [path for path in searched if CANARY.encode() in path.read_bytes()] == []
     assert CANARY not in finished.out + finished.err
-    log = finished.directory / str(CLIENTS.index("TellsSecrets")) / "benchmark.log"
+    log = finished.directory / str(CLIENTS.index("Hangs")) / "benchmark.log"
     assert "authorised with [secret]" in log.read_text()

@@ -1,4 +1,4 @@
-"""What the measured process finds of clients, good and bad; in this process, without workers and without a network."""
+"""What the measured process finds of clients, good and bad; in this process, and without a network."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sweeps import fetched
 
 from bucketbench.clients.protocol import Target
 from bucketbench.datagen import DatasetSpec, Manifest, ensure_dataset
@@ -21,6 +22,7 @@ from bucketbench.scenarios.dataset.scenario import SCENARIO as DATASET
 from bucketbench.scenarios.listing.job import ListingJob
 from bucketbench.scenarios.listing.names import NamesSpec
 from bucketbench.scenarios.listing.scenario import SCENARIO as LISTING
+from bucketbench.scenarios.recording import Recorder
 from bucketbench.worker import outcome_of
 
 SAMPLES = 24
@@ -72,7 +74,11 @@ def measured(dataset_job: DatasetJob, tmp_path: Path) -> Callable[..., dict[str,
 
 
 @pytest.mark.parametrize("client", ["Good", "GoodIterable"])
-def test_as_many_epochs_as_it_takes(measured: Callable[..., dict[str, Any]], tmp_path: Path, client: str) -> None:
+def test_as_many_epochs_as_it_takes(
+    measured: Callable[..., dict[str, Any]], tmp_path: Path, client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # There are dozens, and reading the memory of this process at their edges takes far longer than they do.
+    monkeypatch.setattr(Recorder, "mark_edge", lambda self: None)
     found = measured(client, epochs=None)
     assert (found["status"], found["details"]["start_method"]) == ("ok", "none")
     epochs, rest = divmod(found["verification"]["checked"], SAMPLES)
@@ -82,6 +88,29 @@ def test_as_many_epochs_as_it_takes(measured: Callable[..., dict[str, Any]], tmp
     assert figures["wall_s"].value is not None
     assert figures["wall_s"].value >= 0.05
     assert figures["samples"].value == epochs * SAMPLES
+
+
+# The workers of sweeps are forked, or come from a fork server in test_failing_clients.py.
+def test_a_worker_that_is_spawned(measured: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    model = Component(name="decode", target="bucketbench.models.decode.DecodeModel", options={"side": 224})
+    loader = replace(LOADER, num_workers=1, start_method="spawn", shuffle=True)
+    found = measured("Good", epochs=2, loader=loader, model=model)
+    assert (found["status"], found["reason"]) == ("ok", None)
+    assert (found["details"]["start_method"], found["details"]["style"]) == ("spawn", "map")
+    assert found["verification"]["checked"] == 2 * SAMPLES
+    figures = DATASET_FIGURES.of_job(*read_raw(tmp_path, ended=True))
+    assert figures["decode_s"].value is not None
+    assert figures["decode_s"].value > 0
+    assert fetched(tmp_path) == {
+        ("warmup", -1): (4, {0}), ("measure", 0): (SAMPLES, {0}), ("measure", 1): (SAMPLES, {0}),
+    }  # fmt: skip
+
+
+def test_a_worker_that_exits_is_a_failure(measured: Callable[..., dict[str, Any]]) -> None:
+    found = measured("WorkerExits", loader=replace(LOADER, num_workers=1))
+    assert found["status"] == "failed"
+    assert "exited unexpectedly" in found["reason"]
+    assert "\n" not in found["reason"]
 
 
 FAILURES = {

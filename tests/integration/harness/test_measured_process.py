@@ -14,7 +14,7 @@ import pytest
 
 from bucketbench.job import process as process_module
 from bucketbench.job.description import HARNESS_VARIABLE, PROGRESS_FILE
-from bucketbench.job.process import run_measured_process
+from bucketbench.job.process import ProcessEnd, run_measured_process
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -59,7 +59,7 @@ for _ in range(2):
 """
 
 
-def run(directory: Path, *, end: str, asked: str) -> None:
+def run(directory: Path, *, end: str, asked: str) -> ProcessEnd:
     program = directory / "python"
     program.write_text(PROGRAM.format(python=sys.executable, harness=HARNESS_VARIABLE, end=end, asked=asked))
     program.chmod(0o755)
@@ -67,17 +67,17 @@ def run(directory: Path, *, end: str, asked: str) -> None:
     def interrupt(word: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
-    run_measured_process(
+    return run_measured_process(
         directory, ranks=2, python=program, environment={"LANG": "C"}, time_limit_s=100, on_progress=interrupt,
         helpers=[4321],
     )  # fmt: skip
 
 
 def running(directory: Path) -> list[psutil.Process]:
-    """Which of the two processes that were started have not ended."""
+    """Which of the processes that were started have not ended."""
     found = []
-    for name in ("orphan", "child"):
-        with suppress(psutil.Error):
+    for name in ("orphan", "child", "worker"):
+        with suppress(psutil.Error, FileNotFoundError):  # not every job starts a worker
             process = psutil.Process(int((directory / name).read_text()))
             if process.environ():  # a process that has ended has none
                 found.append(process)
@@ -110,6 +110,14 @@ def test_orphans_of_an_interrupted_job_are_asked_to_end(place: Path) -> None:
     assert not shared.exists()
     assert running(place) == []
     assert (place / "tidied").exists()
+
+
+def test_a_worker_of_a_killed_process_is_killed(place: Path) -> None:
+    worker = 'if os.fork() == 0:\n    stay("worker", note)\nos.read(ready, 1)\n'
+    end = run(place, end=f"{worker}os.kill(os.getpid(), signal.SIGKILL)", asked="tidy")
+    assert "ended by SIGKILL" in end.reason
+    assert running(place) == []
+    assert (place / "worker").exists()
 
 
 def test_an_orphan_that_does_not_end_is_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

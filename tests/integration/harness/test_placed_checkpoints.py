@@ -23,7 +23,9 @@ IMPORTS = (
     "torch._dynamo",
     "torch.distributed.tensor",
     "bucketbench.checkpointing.distributed",
-    "torchbucket.dcp.writer",
+    "bucketbench.components",
+    "bucketbench.clients.dcp.torchbucket",
+    "bucketbench.clients.dcp.boot_disk",
 )
 STATE = StateSpec(model="tensors", layers=None, tensors=7, size_bytes=6 << 20, seed=0)
 ADAMW = StateSpec(model="tensors", layers=None, tensors=5, size_bytes=2 << 20, seed=0, optimizer="adamw")

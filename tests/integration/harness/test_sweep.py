@@ -1,15 +1,20 @@
-"""Real sweeps: spawned workers, TLS and faults, two at once, and what an interruption or a kill leaves."""
+"""Sweeps with a real client over TLS and under faults, two at once, and what an interruption or a kill leaves."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from finished_sweeps import read_results
-from sweeps import SAMPLES, Workplace, fetched, new_workplace
+from finished_sweeps import NO_PAGE, read_results
+from stubbed_sweeps import StubbedHarness
+from sweeps import MARKER, SAMPLES, SMALL, Workplace, fetched, left_over, new_workplace
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -40,23 +45,6 @@ def test_every_start_method_with_both_styles(place: Workplace) -> None:
         }  # fmt: skip
 
 
-# All other sweeps fork, but for that of a client which does not survive it: it has a fork server.
-def test_a_worker_that_is_spawned(place: Workplace) -> None:
-    done = place.run(
-        "repeat=0", "client=Good", "dataloader.start_method=spawn", "dataloader.num_workers=1", "epochs=2",
-        "dataloader.shuffle=true", "model=decode",
-    )  # fmt: skip
-    assert done.status == 0, done.err
-    job = done.job("Good")
-    assert (job["details"]["start_method"], job["details"]["style"]) == ("spawn", "map")
-    assert job["verification"]["checked"] == 2 * SAMPLES
-    assert job["figures"]["decode_s"]["value"] > 0
-    assert done.directory is not None
-    assert fetched(done.directory / "0") == {
-        ("warmup", -1): (4, {0}), ("measure", 0): (SAMPLES, {0}), ("measure", 1): (SAMPLES, {0}),
-    }  # fmt: skip
-
-
 @pytest.mark.nightly  # On each commit: without workers in test_measured_clients.py, not persistent with the failures.
 def test_without_workers_and_with_workers_that_do_not_persist_for_long_enough(place: Workplace) -> None:
     clients = ("Good", "GoodIterable")
@@ -78,26 +66,29 @@ def test_without_workers_and_with_workers_that_do_not_persist_for_long_enough(pl
         assert job["parameters"]["epochs"] == "auto"
 
 
-def test_a_real_client_over_tls_and_under_faults(place: Workplace) -> None:
+def test_a_real_client_over_tls_and_under_faults(
+    measuring_apart: StubbedHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A user's profile and proxy must not get in the way of the testbed.
-    environment = place.environment(AWS_PROFILE="no-such-profile", HTTP_PROXY="http://127.0.0.1:9", HTTPS_PROXY="x:9")
-    strikes = "faults.rules=[],[{kind: error, status: 503, every: 3, operations: [get_object]}]"
+    of_a_user = {"AWS_PROFILE": "no-such-profile", "HTTP_PROXY": "http://127.0.0.1:9", "HTTPS_PROXY": "x:9"}
+    for name, value in of_a_user.items():
+        monkeypatch.setenv(name, value)
+    strikes = "faults.rules=[{kind: error, status: 503, every: 3, operations: [get_object]}]"
     testbed = ["target.tls=true", "target.opaque_etags=true"]
-    done = place.run("repeat=0", "client=boto3", *testbed, strikes, environment=environment)
+    done = measuring_apart.run("dataset", *SMALL, "repeat=0", "client=boto3", "warmup_samples=0", *testbed, strikes)
     assert done.status == 0, done.err
-    calm, struck = done.results["jobs"]
-    for job in (calm, struck):
-        assert job["parameters"]["tls"] is job["parameters"]["target.opaque_etags"] is True
-        assert job["cache"]["state"] == "warm"
-        assert job["versions"]["boto3"]
-        assert job["verification"]["errors"] == job["verification"]["missing"] == 0
-    assert calm["figures"]["server_faults"]["value"] == 0
-    assert calm["figures"]["server_requests"]["value"] >= SAMPLES
-    assert calm["figures"]["read_amplification"]["value"] == pytest.approx(1.0, abs=0.01)
-    assert struck["figures"]["server_faults"]["value"] >= SAMPLES // 3
-    requests = [job["figures"]["server_requests"]["value"] for job in (calm, struck)]
-    assert requests[1] - requests[0] == struck["figures"]["server_faults"]["value"], "boto3 asked again for each"
-    assert struck["parameters"]["faults.rules.0.status"] == 503
+    (job,) = done.jobs
+    assert job["parameters"]["tls"] is job["parameters"]["target.opaque_etags"] is True
+    assert job["parameters"]["faults.rules.0.status"] == 503
+    assert (job["details"]["start_method"], job["cache"]["state"]) == ("fork", "warm")
+    assert job["versions"]["boto3"]
+    assert job["verification"]["errors"] == job["verification"]["missing"] == 0
+    figures = {name: figure["value"] for name, figure in job["figures"].items()}
+    assert figures["server_faults"] >= SAMPLES // 3
+    assert figures["server_requests"] == SAMPLES + figures["server_faults"], "boto3 asked again for each"
+    assert figures["read_amplification"] == pytest.approx(1.0, abs=0.05)
+    assert done.directory is not None
+    assert fetched(done.directory / "0") == {("measure", 0): (SAMPLES, {0, 1})}
 
 
 @pytest.mark.nightly  # On each commit their testbeds, directories and data sets are, in test_preparation.py.
@@ -117,10 +108,61 @@ def test_two_sweeps_at_once_do_not_disturb_each_other(place: Workplace) -> None:
                 assert job["figures"]["server_requests"]["value"] < 2 * SAMPLES, "the other sweep's are not counted"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """A directory in which sweeps of the scenario in ``extension/`` are started, which needs no torch."""
+
+    directory: Path
+
+    def start(self, *clients: str) -> subprocess.Popen[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "bucketbench.cli",
+            "run",
+            "rounds",
+            "--config-dir",
+            str(self.directory / "own"),
+        ]
+        return subprocess.Popen(
+            [*command, "repeat=0", "times=2", NO_PAGE, f"client={','.join(clients)}"],
+            cwd=self.directory,
+            env={**os.environ, MARKER: self.marker, "BUCKETBENCH_TEST_HANGS": str(self.hangs)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def marker(self) -> str:
+        return f"marker-of-{self.directory}"
+
+    @property
+    def hangs(self) -> Path:
+        """What is there as soon as a client hangs."""
+        return self.directory / "hangs"
+
+    def run(self) -> Path:
+        """The directory of the one sweep."""
+        (found,) = (path for path in (self.directory / "multirun" / "rounds").iterdir() if path.is_dir())
+        return found
+
+
+@pytest.fixture
+def rounds(tmp_path: Path) -> Rounds:
+    own, here = tmp_path / "own", Path(__file__).parent
+    shutil.copytree(here / "extension", own, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(here / "sample_waiters.py", own)
+    for name in ("Hangs", "HangsInOneSession"):
+        (own / "client" / f"{name}.yaml").write_text(f"name: {name}\n_target_: sample_waiters.{name}\n")
+    return Rounds(directory=tmp_path)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
-def test_an_interrupted_sweep_leaves_its_results_and_nothing_running(place: Workplace, number: signal.Signals) -> None:
-    sweep = place.start("repeat=0", "client=Hangs,Good")
-    _wait_until(lambda: place.runs() and (place.runs()[-1] / "0" / "progress.json").exists())
+def test_an_interrupted_sweep_leaves_its_results_and_nothing_running(rounds: Rounds, number: signal.Signals) -> None:
+    sweep = rounds.start("Hangs", "waiting")
+    _wait_until(rounds.hangs.exists)
     sweep.send_signal(number)
     try:
         _, err = sweep.communicate(timeout=200)
@@ -128,19 +170,19 @@ def test_an_interrupted_sweep_leaves_its_results_and_nothing_running(place: Work
         sweep.kill()  # where the signal did not do what it should
     assert sweep.returncode == 130, err
     assert "Traceback" not in err
-    results = read_results(place.runs()[-1])
+    results = read_results(rounds.run())
     assert [(job["client"], job["reason"]) for job in results["jobs"]] == [("Hangs", "interrupted")]
     assert (results["interrupted"], results["jobs_planned"]) == (True, 2)
-    _wait_until(lambda: not place.left_over())
+    _wait_until(lambda: not left_over(rounds.marker))
 
 
-def test_a_killed_sweep_leaves_its_results_and_nothing_running(place: Workplace) -> None:
-    sweep = place.start("repeat=0", "client=Good,HangsInOneSession")
-    _wait_until(lambda: place.runs() and (place.runs()[-1] / "1" / "progress.json").exists())
+def test_a_killed_sweep_leaves_its_results_and_nothing_running(rounds: Rounds) -> None:
+    sweep = rounds.start("waiting", "HangsInOneSession")
+    _wait_until(rounds.hangs.exists)
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.communicate(timeout=200)
-    _wait_until(lambda: not place.left_over())
-    assert [job["client"] for job in read_results(place.runs()[-1])["jobs"]] == ["Good"]
+    _wait_until(lambda: not left_over(rounds.marker))
+    assert [job["client"] for job in read_results(rounds.run())["jobs"]] == ["waiting"]
 
 
 def _wait_until(condition: object, limit_s: float = 200.0) -> None:
