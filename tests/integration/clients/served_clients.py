@@ -23,6 +23,7 @@ CLIENTS = sorted(path.stem for path in CLIENT_DIRECTORY.glob("*.yaml"))
 BUCKET, PREFIX = "data", "sets/small/"
 
 
+@functools.cache
 def client_config(name: str) -> dict[str, Any]:
     config: dict[str, Any] = yaml.safe_load((CLIENT_DIRECTORY / f"{name}.yaml").read_text())
     return config

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import subprocess
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,25 +45,44 @@ def dataflux_python() -> Path:
 
 def run(example: str, bucket: RunningTestbed, directory: Path, *, interpreter: Path | None = None) -> dict[str, Any]:
     """Run an example as a user would, but for the place of the bucket; in this interpreter or in another one."""
-    settings = {
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GOOGLE_"))}
+    environment = kept | {
         "AWS_ACCESS_KEY_ID": "AKIAMIGRATING",
         "AWS_SECRET_ACCESS_KEY": "migrating-secret-key",
         "AWS_EC2_METADATA_DISABLED": "true",
         "STORAGE_EMULATOR_HOST": bucket.gcs_endpoint,
     }
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GOOGLE_"))}
+    if interpreter is None and "lightning" in example:
+        return run_here(example, environment)
     path = directory / "example.py"
     path.write_text(example, encoding="utf-8")
     done: forked_programs.Ended | subprocess.CompletedProcess[str]
     if interpreter is None:
-        imports = ("lightning.pytorch",) if "lightning" in example else ()
-        done = forked_programs.run(PROGRAM, path, environment=kept | settings, imports=imports)
+        done = forked_programs.run(PROGRAM, path, environment=environment)
     else:
         command = [str(interpreter), str(PROGRAM), str(path)]
-        done = subprocess.run(command, env=kept | settings, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def run_here(example: str, environment: dict[str, str]) -> dict[str, Any]:
+    """Run an example of a trainer in this process, which has imported Lightning; it starts none itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ.keys() - environment.keys():
+            patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        if "s3torchconnector" in example:
+            import s3torchconnector
+
+            made = s3torchconnector.S3ClientConfig.__init__
+            patch.setattr(made, "__defaults__", made.__defaults__)  # which the example changes, see below
+        module = types.ModuleType("example")
+        patch.setitem(sys.modules, "example", module)
+        exec(compile(example, "example", "exec"), module.__dict__)
+    return {"samples": module.samples, "names": getattr(module, "names", [])}
 
 
 def on_testbed(example: str, bucket: RunningTestbed) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,8 +98,8 @@ class Opened:
         return [text.strip() for text in found]
 
 
-@pytest.fixture
-def opened(browser: Browser, file: Path) -> Iterator[Opened]:
+@contextmanager
+def opening(browser: Browser, file: Path) -> Iterator[Opened]:
     context = browser.new_context()
     page = context.new_page()
     made = Opened(page=page)
@@ -107,9 +108,24 @@ def opened(browser: Browser, file: Path) -> Iterator[Opened]:
     page.on("pageerror", lambda error: made.complaints.append(str(error)))
     page.goto(file.as_uri())
     yield made
-    assert made.complaints == []
-    assert [url for url in made.requests if not url.startswith(("data:", file.as_uri()))] == []
     context.close()
+
+
+@pytest.fixture(scope="module")
+def shown(browser: Browser, file: Path) -> Iterator[Opened]:
+    with opening(browser, file) as made:
+        yield made
+
+
+@pytest.fixture
+def opened(shown: Opened, file: Path) -> Iterator[Opened]:
+    """The page as it was opened; the tests share it, since a browser takes longer to open it than for all they do."""
+    yield shown
+    shown.page.emulate_media(media="null", color_scheme="null")
+    shown.page.set_viewport_size({"width": 1280, "height": 720})
+    shown.page.locator("#reset").click()
+    assert shown.complaints == []
+    assert [url for url in shown.requests if not url.startswith(("data:", file.as_uri()))] == []
 
 
 def test_it_opens_without_a_complaint_and_asks_for_nothing(opened: Opened) -> None:
@@ -119,19 +135,19 @@ def test_it_opens_without_a_complaint_and_asks_for_nothing(opened: Opened) -> No
     assert opened.groups() == ["dataloader.num_workers=1", "dataloader.num_workers=2"]
 
 
-def test_what_is_injected_does_not_run(opened: Opened, file: Path) -> None:
+def test_what_is_injected_does_not_run(browser: Browser, file: Path) -> None:
     """The policy holds even where text became markup."""
-    opened.page.evaluate(
-        "() => { const made = document.createElement('script'); made.textContent = 'window.ran = 1';"
-        " document.body.append(made); document.body.insertAdjacentHTML('beforeend',"
-        ' `<img src=https://example.invalid/x onerror="window.ran = 2">`); }'
-    )
-    opened.page.wait_for_timeout(50)
-    assert opened.page.evaluate("() => window.ran") is None
-    assert opened.complaints
-    assert all("Content Security Policy" in complaint for complaint in opened.complaints)
-    opened.complaints.clear()
-    opened.requests[:] = [url for url in opened.requests if "example.invalid" not in url]
+    with opening(browser, file) as made:
+        page = made.page
+        page.evaluate(
+            "() => { const made = document.createElement('script'); made.textContent = 'window.ran = 1';"
+            " document.body.append(made); document.body.insertAdjacentHTML('beforeend',"
+            ' `<img src=https://example.invalid/x onerror="window.ran = 2">`); }'
+        )
+        page.wait_for_timeout(50)
+        assert page.evaluate("() => window.ran") is None
+        assert made.complaints
+        assert all("Content Security Policy" in complaint for complaint in made.complaints)
 
 
 def test_a_heading_sorts_both_ways_and_what_is_na_comes_last(opened: Opened) -> None:

@@ -29,7 +29,7 @@ from torchbucket.store import open_store
 MIB = 1 << 20
 RANKS = 2
 PROGRAM = Path(__file__).with_name("placed_program.py")
-IMPORTS = ("torch._dynamo", "torch.distributed.tensor", "torchbucket.dcp.writer", "torchbucket.dcp.reader")
+IMPORTS = ("torch._dynamo", "torch.distributed.tensor", "bucketbench.clients.dcp.torchbucket")
 # A second request for a late read is the only one that nobody can foresee.
 OPTIONS = ("+client.options.part_size_bytes=5242880", "+client.options.hedge_share=0")
 MODEL = ("checkpoint=transformer", "checkpoint.layers=1")

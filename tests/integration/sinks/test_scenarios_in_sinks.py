@@ -15,6 +15,7 @@ from bucketbench.sinks.bigquery import BigQuerySink
 from bucketbench.sinks.dynamodb import DynamoDBSink
 
 REGION, PROJECT = "eu-central-1", "my-project"
+AT_NIGHT = {"lightning_checkpointing", "dcp_ddp", "dcp_fsdp"}
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +32,10 @@ def records_of(directory: Path) -> dict[str, str]:
     }
 
 
-# Of the scenarios of distributed checkpoints one runs on each commit: what their jobs leave is the same.
+# One scenario of distributed checkpoints runs on each commit, and one of others: what their jobs leave is the same.
 @pytest.mark.parametrize(
     "scenario",
-    [pytest.param(name, marks=pytest.mark.nightly if name in ("dcp_ddp", "dcp_fsdp") else ()) for name in SCENARIOS],
+    [pytest.param(name, marks=pytest.mark.nightly if name in AT_NIGHT else ()) for name in SCENARIOS],
 )
 def test_a_sweep_of_each_scenario_is_pushed_to_both_sinks_and_comes_back_equal(
     endpoint: str, bigquery: BigQueryServer, tmp_path: Path, scenario: str
