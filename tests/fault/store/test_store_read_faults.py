@@ -211,6 +211,17 @@ def test_a_stall_ends(server: ScriptedS3, opened: Opened) -> None:
     assert server.of("get_object")[1].headers["range"].startswith("bytes=100000-")
 
 
+def test_a_silence_ends_on_connections_old_and_new(server: ScriptedS3, opened: Opened) -> None:
+    """Without a hedge, and long before the time that a connection may take to be made."""
+    server.objects["k"] = CONTENT
+    server.faults["get_object"].extend([Fault(stall_after=-1)] * 2)
+    store = opened(stall_timeout_s=1, connect_timeout_s=100, hedge_share=0.0)
+    store.head("k")
+    futures = [store.submit_read(Read(key="k", stop=10)) for _ in range(2)]  # one of them by the connection that is there
+    assert {bytes(future.result(60).data) for future in futures} == {CONTENT[:10]}
+    assert server.count("get_object") == 4
+
+
 def test_an_operation_ends_at_its_limit(server: ScriptedS3, opened: Opened) -> None:
     server.objects["k"] = CONTENT
     server.faults["get_object"].append(Fault(stall_after=-1))

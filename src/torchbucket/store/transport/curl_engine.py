@@ -48,6 +48,10 @@ _CAPPED_BUFFER_S: Final = 1 / 512
 _BUFFERS_IN_A_ROW: Final = 10
 _LEAST_BUFFER_BYTES: Final = 16 << 10
 
+# libcurl does not begin to watch for a stall (CURLOPT_LOW_SPEED_TIME) where a request was the first of a connection and
+# nothing came, until the connection's time-out fires: seen with 8.23. What it is made to look at, it watches.
+_LOOK_S: Final = 1.0
+
 
 class CurlEngine:
     """libcurl's handles for one loop; see ``Engine``."""
@@ -85,6 +89,9 @@ class CurlEngine:
         weakref.finalize(self, _close_pipe, self._wake_reader, self._wake_writer).atexit = False
         self._poll.register(self._wake_reader, select.POLLIN)
         self._watched: set[int] = set()
+        # Requests that libcurl has been made to look at since they were sent, and when it next is at the others.
+        self._looked_at: set[pycurl.Curl] = set()
+        self._look_s = 0.0
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch_socket)
         self._multi.setopt(pycurl.M_MAXCONNECTS, config.concurrency)
@@ -93,11 +100,13 @@ class CurlEngine:
     def timer_s(self) -> float | None:
         # Asked for, rather than told by a callback, of which each request would make two.
         due_ms: int = self._multi.timeout()
+        look_s = self._look_s if self._active else None
         if due_ms < 0:
-            return None
+            return look_s
         # libcurl sets itself a time-out, due at once, to go on with a body that it has not read to its end.
         pause_s = self._bandwidth.wait_s() if self._bandwidth is not None else 0.0
-        return time.monotonic() + max(pause_s, due_ms / 1000)
+        due_s = time.monotonic() + max(pause_s, due_ms / 1000)
+        return due_s if look_s is None else min(due_s, look_s)
 
     @property
     def busy(self) -> int:
@@ -142,11 +151,26 @@ class CurlEngine:
 
     def fire_timer(self) -> None:
         self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
+        now_s = time.monotonic()
+        if now_s >= self._look_s:
+            self._look_s = now_s + _LOOK_S
+            self._look()
+
+    def _look(self) -> None:
+        """Make libcurl look at the requests that were sent since the last time."""
+        if self._bandwidth is not None and self._bandwidth.wait_s() > 0:
+            return
+        for curl in self._active.keys() - self._looked_at:
+            if curl.getinfo(pycurl.PRETRANSFER_TIME):
+                self._looked_at.add(curl)
+                self._multi.socket_action(curl.getinfo(pycurl.ACTIVESOCKET), 0)
 
     def begin(self, attempt: Attempt, left_s: float) -> None:
         curl = attempt.handle = self._free.pop() if self._free else self._new_handle()
         try:
             self._prepare(curl, attempt, max(1, int(left_s * 1000)))
+            if not self._active:
+                self._look_s = time.monotonic() + _LOOK_S
             self._active[curl] = attempt
             self._multi.add_handle(curl)
         except BaseException:
@@ -170,6 +194,7 @@ class CurlEngine:
 
     def _take_out(self, curl: pycurl.Curl) -> Attempt:
         self._multi.remove_handle(curl)
+        self._looked_at.discard(curl)
         return self._active.pop(curl)
 
     def interrupt(self, attempt: Attempt) -> None:
