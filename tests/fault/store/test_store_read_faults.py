@@ -216,8 +216,8 @@ def test_a_silence_ends_on_connections_old_and_new(server: ScriptedS3, opened: O
     server.objects["k"] = CONTENT
     server.faults["get_object"].extend([Fault(stall_after=-1)] * 2)
     store = opened(stall_timeout_s=1, connect_timeout_s=100, hedge_share=0.0)
-    store.head("k")
-    futures = [store.submit_read(Read(key="k", stop=10)) for _ in range(2)]  # one of them by the connection that is there
+    store.head("k")  # makes the connection that one of them goes by
+    futures = [store.submit_read(Read(key="k", stop=10)) for _ in range(2)]
     assert {bytes(future.result(60).data) for future in futures} == {CONTENT[:10]}
     assert server.count("get_object") == 4
 
