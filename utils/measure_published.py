@@ -11,6 +11,7 @@ pairs of clients that the report does not name, by ``bucketbench compare``. A sw
 from __future__ import annotations
 
 import argparse
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -88,9 +89,8 @@ PAGES: Final = {
         file="dataset-small-objects.md",
         title="2,000 objects of 100 KiB over a regional network",
         text="20 ms to the first byte, 100 MiB/s a connection, 800 MiB/s in all; batches of 32, repeats interleaved "
-        "between the clients.\np50 and p95 are of the fetch of one batch. s3torchconnector's readers and gcsfs as it "
-        "is keep one request in flight in\neach worker, as the column *in flight* says; that is where the factors "
-        "against them come from.",
+        "between the clients.\ns3torchconnector's readers and gcsfs as it is keep one request in flight in each "
+        "worker, as the column *in flight*\nsays; that is where the factors against them come from.",
         scenario="dataset",
         script="run_dataset_benchmarks.sh",
         sections=(
@@ -136,8 +136,7 @@ PAGES: Final = {
         file="dataset-large-objects.md",
         title="32 objects of 64 MiB over a regional network",
         text="20 ms to the first byte, 100 MiB/s a connection, 800 MiB/s in all; S3, 2 workers, batches of 4, repeats "
-        "interleaved between\nthe clients. p50 and p95 are of the fetch of one batch; torchbucket's budget for reading "
-        "ahead is 256 MiB a worker.",
+        "interleaved between\nthe clients. torchbucket's budget for reading ahead is 256 MiB a worker.",
         scenario="dataset",
         script="run_dataset_benchmarks.sh",
         sections=(
@@ -195,7 +194,7 @@ def main() -> int:
             sweep(page, section, place)
         if place.exists():
             sections += [f"## {section.title}", *told(page, section, place)]
-    command = f"python utils/measure_published.py {arguments.page} {arguments.directory}"
+    command = shlex.join(["python", *sys.argv])
     write_page(RESULTS / page.file, title=page.title, text=page.text, command=command, sections=sections)
     return 0
 

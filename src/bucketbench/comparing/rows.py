@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from bucketbench.comparing.likeness import canonical, is_allowed
 from bucketbench.comparing.selection import Side
-from bucketbench.report.wording import parameter_text
+from bucketbench.report.values import parameter_text
 from bucketbench.results.job import JobResult
 from bucketbench.scenarios import find_scenario
 from bucketbench.statistics import IncomparableError, Summary, summarise

@@ -17,7 +17,7 @@ from bucketbench.comparing.changes import Change, Effect
 from bucketbench.comparing.rows import in_one_run_alone
 from bucketbench.comparing.selection import Side
 from bucketbench.report.markdown import escaped, table_line
-from bucketbench.report.wording import parameter_text
+from bucketbench.report.values import parameter_text
 
 __all__ = ["as_json", "as_markdown", "as_text", "headline"]
 

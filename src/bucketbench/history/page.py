@@ -24,7 +24,8 @@ from bucketbench.report.html.figures import Chart
 from bucketbench.report.html.over_keys import Curve, Point, curves
 from bucketbench.report.html.svg import render_svg
 from bucketbench.report.html.template import fill_template
-from bucketbench.report.wording import plain_text, plural
+from bucketbench.report.values import plain_text
+from bucketbench.report.wording import plural
 from bucketbench.results.files import write_whole
 from bucketbench.results.job import digest
 from bucketbench.statistics import Better

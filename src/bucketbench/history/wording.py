@@ -15,7 +15,8 @@ from bucketbench.history.changes import LevelChange, Trend, trend_of
 from bucketbench.history.series import Group, Observation
 from bucketbench.report.cells import number_text
 from bucketbench.report.markdown import escaped, table_line
-from bucketbench.report.wording import parameter_text, plural
+from bucketbench.report.values import parameter_text
+from bucketbench.report.wording import plural
 
 __all__ = [
     "as_json",

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from bucketbench.records import State
 from bucketbench.report.runs import Run
 from bucketbench.report.sections import Section
-from bucketbench.report.values import parameter_text, plain_text
 from bucketbench.scenarios.presentation import TableForm
 from bucketbench.statistics import (
     MINIMUM_REPEATS,
@@ -29,8 +28,6 @@ __all__ = [
     "broken_rules",
     "heading",
     "notes",
-    "parameter_text",
-    "plain_text",
     "plural",
     "ratio_text",
     "reasons_text",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bucketbench.records import Operation, OperationKind
-from bucketbench.statistics.windows import Window, by_rank
+from bucketbench.statistics.windows import Window, by_epoch, by_rank
 
 __all__ = ["MINIMUM_ROUNDS", "accelerator_utilisation_percent"]
 
@@ -30,15 +30,13 @@ def accelerator_utilisation_percent(measured: Sequence[Operation], windows: Sequ
         measured: the records of the measured epochs.
         windows: the measured epochs.
     """
-    by_epoch: dict[int, list[Operation]] = {}
-    for one in measured:
-        by_epoch.setdefault(one.epoch, []).append(one)
+    every = by_epoch(measured)
     if not any(one.kind is OperationKind.STEP for one in measured):
         return "no step was recorded: the model computes nothing"
     busy_s: list[float] = []
     running_s: list[float] = []
     for window in windows:
-        for own in by_rank(by_epoch.get(window.epoch, ())).values():
+        for own in by_rank(every.get(window.epoch, ())).values():
             workers = len({one.worker for one in own if one.kind in (OperationKind.FETCH, OperationKind.NEXT)}) or 1
             used = sorted((one for one in own if one.kind is OperationKind.STEP), key=lambda step: step.started_s)
             if not used:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from bucketbench.records import Operation, OperationKind, Phase, UsageSample
 
-__all__ = ["NO_WINDOW", "Window", "by_rank", "growth", "measured_windows", "samples_within", "windows_over"]
+__all__ = ["NO_WINDOW", "Window", "by_epoch", "by_rank", "growth", "measured_windows", "samples_within", "windows_over"]
 
 _Record = TypeVar("_Record", Operation, UsageSample)
 
@@ -54,6 +54,14 @@ def by_rank(records: Iterable[_Record]) -> dict[int, list[_Record]]:
     for one in records:
         found.setdefault(one.rank, []).append(one)
     return dict(sorted(found.items()))
+
+
+def by_epoch(operations: Iterable[Operation]) -> dict[int, list[Operation]]:
+    """The operations of each epoch, listing or checkpoint."""
+    found: dict[int, list[Operation]] = {}
+    for one in operations:
+        found.setdefault(one.epoch, []).append(one)
+    return found
 
 
 def growth(samples: Sequence[UsageSample], windows: Sequence[Window], counter: Callable[[UsageSample], float]) -> float:

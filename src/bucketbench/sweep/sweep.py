@@ -30,7 +30,7 @@ from bucketbench.job.testbeds import Testbeds
 from bucketbench.progress import say
 from bucketbench.reasons import as_keys
 from bucketbench.report.runs import read_jobs
-from bucketbench.results.files import JOB_RESULTS_FILE, write_whole
+from bucketbench.results.files import job_directories, write_whole
 from bucketbench.results.job import JobResult
 from bucketbench.results.lock import held
 from bucketbench.results.record import RECORD_FILE, RunRecord, now
@@ -377,7 +377,7 @@ def _removed_when_refused(directory: Path) -> Iterator[None]:
     except BaseException as error:
         # Without its record nobody could resume it. All that is in it is of this sweep, which has made it.
         ends = isinstance(error, UsageError) or not (directory / RECORD_FILE).exists()
-        if ends and not any(directory.rglob(JOB_RESULTS_FILE)):
+        if ends and not job_directories(directory):
             shutil.rmtree(directory, ignore_errors=True)
         with suppress(OSError):  # something was measured, or can be resumed, or they have other runs
             directory.parent.rmdir()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from bucketbench.records import Phase, State
 from bucketbench.statistics.figures import MIB
+from bucketbench.statistics.windows import by_epoch
 from bucketbench.validity.evidence import ARRIVALS, Evidence, NotJudgedError
 
 __all__ = ["CACHED_SHARE", "page_cache"]
@@ -71,11 +71,10 @@ def _by_size(evidence: Evidence, obstacle: str) -> tuple[State, str]:
     memory_bytes = evidence.memory_bytes
     if memory_bytes is None:
         raise NotJudgedError(obstacle)
-    read_bytes: Counter[int] = Counter()
-    for one in evidence.operations:
-        if one.kind in ARRIVALS and one.phase is Phase.MEASURE:
-            read_bytes[one.epoch] += one.content_bytes
-    largest = max(read_bytes[window.epoch] for window in evidence.reading_windows)
+    arrived = by_epoch(one for one in evidence.operations if one.kind in ARRIVALS and one.phase is Phase.MEASURE)
+    largest = max(
+        sum(one.content_bytes for one in arrived.get(window.epoch, ())) for window in evidence.reading_windows
+    )
     largest //= evidence.nodes  # each machine reads its share
     if largest >= memory_bytes:
         raise NotJudgedError(obstacle)

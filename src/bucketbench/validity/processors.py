@@ -25,6 +25,7 @@ OTHERS_SHARE: Final = 0.10
 what a desktop does of itself is less."""
 
 _NOT_READ: Final = "the host's processor times could not be read"
+_NO_QUOTA_TOLD: Final = "the system does not tell of quotas"
 _MOST_NAMED: Final = 3
 _LEAST_NAMED_SHARE: Final = 0.01
 
@@ -114,19 +115,10 @@ def _stolen(evidence: Evidence, ranks: _Ranks) -> _Load:
 
 
 def _stopped(evidence: Evidence, ranks: _Ranks) -> _Load:
-    periods, stopped = (
-        evidence.grown(ranks[0], counter, evidence.windows, absent="the system does not tell of quotas")
-        for counter in (_quota_periods_of, _throttled_periods_of)
-    )
+    first, windows = ranks[0], evidence.windows
+    periods = evidence.grown(first, lambda one: one.quota_periods, windows, absent=_NO_QUOTA_TOLD)
+    stopped = evidence.grown(first, lambda one: one.quota_throttled_periods, windows, absent=_NO_QUOTA_TOLD)
     return _Load(share=stopped / periods if periods else 0.0)
-
-
-def _quota_periods_of(sample: UsageSample) -> int | None:
-    return sample.quota_periods
-
-
-def _throttled_periods_of(sample: UsageSample) -> int | None:
-    return sample.quota_throttled_periods
 
 
 def _used_by_others(evidence: Evidence, place: int, ranks: _Ranks) -> _Load:

@@ -7,7 +7,6 @@ Their processes are those that torchrun would start, forked from one that has im
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from forked_programs import Running, start
+from rank_shares import check_that_ranks_shared
 
 from bucketbench.clients.protocol import Target
 from bucketbench.cluster.ports import held_port
@@ -90,19 +90,7 @@ def test_two_ranks_share_a_data_set(fields: dict[str, Any], tmp_path: Path) -> N
     assert [rank.returncode for rank in ended] == [0, 0], [rank.stderr for rank in ended]
     found = read_outcome(tmp_path, otherwise="none")
     assert (found["status"], found["reason"]) == ("ok", None)
-    assert found["verification"].pop("checked_in_warmup") > 0
-    assert found["verification"] == {
-        "checked": 2 * SAMPLES, "mismatched": 0, "missing": 0, "duplicated": 0, "errors": 0, "notes": [],
-        "checked_by_size": 2 * (SAMPLES - math.ceil(SAMPLES / 8)),  # both ranks go by one lot
-    }  # fmt: skip
-    shares = []
-    for rank in (0, 1):
-        lines = (tmp_path / "ranks" / str(rank) / "operations.jsonl").read_text().splitlines()
-        operations = [operation for operation in map(json.loads, lines) if operation["phase"] == "measure"]
-        assert {operation["rank"] for operation in operations} == {rank}
-        shares.append(sum(one["samples"] for one in operations if one["kind"] in ("fetch", "next")))
-    assert sum(shares) == 2 * SAMPLES
-    assert min(shares) >= SAMPLES // 2
+    check_that_ranks_shared(tmp_path, found["verification"], samples=SAMPLES)
     assert FIGURES.of_job(*read_raw(tmp_path, ended=True))["samples"].value == 2 * SAMPLES
 
 

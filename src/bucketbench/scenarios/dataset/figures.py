@@ -17,7 +17,7 @@ from bucketbench.statistics.usage import (
     usage_figures,
 )
 from bucketbench.statistics.utilisation import accelerator_utilisation_percent
-from bucketbench.statistics.windows import NO_WINDOW, Window, by_rank, measured_windows
+from bucketbench.statistics.windows import NO_WINDOW, Window, by_epoch, by_rank, measured_windows
 
 __all__ = ["FIGURES"]
 
@@ -156,13 +156,10 @@ def _index_s(operations: Sequence[Operation]) -> float | str:
 
 def _time_to_first_batch_s(waits: Sequence[Operation], windows: Sequence[Window]) -> float | str:
     first_s = []
-    by_epoch: dict[int, list[Operation]] = {}
-    for wait in waits:
-        if wait.error is None:
-            by_epoch.setdefault(wait.epoch, []).append(wait)
+    whole = by_epoch(wait for wait in waits if wait.error is None)
     for window in windows:
         arrived_s: dict[int, float] = {}
-        for wait in by_epoch.get(window.epoch, ()):
+        for wait in whole.get(window.epoch, ()):
             if wait.ended_s >= window.started_s:
                 arrived_s[wait.rank] = min(wait.ended_s, arrived_s.get(wait.rank, wait.ended_s))
         if arrived_s:
