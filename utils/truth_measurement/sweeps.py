@@ -26,8 +26,22 @@ _CONFIGURATION: Final = Path(__file__).resolve().parents[2] / "conf"
 LOG_FILE: Final = "requests.json"
 _LOG_REQUESTS: Final = 200_000  # no sweep here makes a tenth of them
 
-# So slow that a client's own work disappears beside it: what is timed takes eight seconds and more.
+# So slow that a client's own work disappears beside it: what is timed takes eight seconds and more, and a minute and
+# more of the clients that start processes of their own while it is.
 _SLOW: Final = ("network.first_byte_s=0.05", "network.total_bytes_per_s=2097152")
+_TAR_SHARDS: Final = (
+    "data=tar_shards",
+    "data.num_samples=8",
+    "data.samples_per_shard=4",
+    "data.sample_size=8MiB",  # so large that the headers of their members are below a thousandth
+    "data.size_distribution=constant",
+    "dataloader.num_workers=2",
+    "dataloader.batch_size=1",
+    "warmup_samples=2",
+    "epochs=1",
+)
+# A last page of one name, so that the client has nothing left to do when the last answer has come.
+_NAMES: Final = ("names.count=9001", "passes=1")
 _CHECKPOINT: Final = (
     "checkpoint=tensors",
     "checkpoint.tensors=4",
@@ -47,6 +61,7 @@ class Plan:
         overrides: what is measured.
         network: how slow the network is.
         samples: of data sets, which clients: those that read ``objects``, or ``members`` of tar shards.
+        only: the clients that are measured so, and not by another plan of this scenario; none: all others.
     """
 
     title: str
@@ -55,6 +70,7 @@ class Plan:
     overrides: tuple[str, ...]
     network: tuple[str, ...] = _SLOW
     samples: str = "objects"
+    only: tuple[str, ...] = ()
 
 
 PLANS: Final = (
@@ -74,28 +90,33 @@ PLANS: Final = (
         title="dataset in tar shards",
         scenario="dataset",
         clients="dataset",
-        # Samples so large that the headers of their members are below a thousandth.
-        overrides=(
-            "data=tar_shards",
-            "data.num_samples=8",
-            "data.samples_per_shard=4",
-            "data.sample_size=8MiB",
-            "data.size_distribution=constant",
-            "dataloader.num_workers=2",
-            "dataloader.batch_size=1",
-            "warmup_samples=2",
-            "epochs=1",
-        ),
+        overrides=_TAR_SHARDS,
         network=("network.first_byte_s=0.05", "network.total_bytes_per_s=6291456"),
         samples="members",
+    ),
+    Plan(
+        title="dataset in tar shards by processes",
+        scenario="dataset",
+        clients="dataset",
+        overrides=(*_TAR_SHARDS, "time_limit_s=1200"),
+        network=("network.first_byte_s=0.05", "network.total_bytes_per_s=786432"),
+        samples="members",
+        only=("webdataset-aws",),
     ),
     Plan(
         title="listing",
         scenario="listing",
         clients="listing",
-        # A last page of one name, so that the client has nothing left to do when the last answer has come.
         network=("network.first_byte_s=2.0",),
-        overrides=("names.count=9001", "passes=1"),
+        overrides=_NAMES,
+    ),
+    Plan(
+        title="listing by processes",
+        scenario="listing",
+        clients="listing",
+        network=("network.first_byte_s=8.0",),
+        overrides=_NAMES,
+        only=("dataflux-processes",),
     ),
     *(
         Plan(title=scenario, scenario=scenario, clients=scenario, overrides=_CHECKPOINT)
@@ -182,10 +203,13 @@ def clients_of(plan: Plan, scheme: str) -> list[str]:
     Left out are those that need a mounted bucket or a program that is not installed, and those that deliver what they
     have decoded, whose bytes are not the objects'.
     """
+    elsewhere = {name for other in PLANS if other.scenario == plan.scenario for name in other.only}
     found = []
     for file in sorted((_CONFIGURATION / plan.clients / "client").glob("*.yaml")):
         client = yaml.safe_load(file.read_text(encoding="utf-8"))
-        if scheme in client["schemes"] and client.get("samples", "objects") == plan.samples and _can_run(client):
+        asked = file.stem in plan.only if plan.only else file.stem not in elsewhere
+        fits = scheme in client["schemes"] and client.get("samples", "objects") == plan.samples
+        if asked and fits and _can_run(client):
             found.append(file.stem)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -208,15 +209,30 @@ def _show_progress(directory: Path, on_progress: Callable[[dict[str, Any]], None
 def _ask_where(process: subprocess.Popen[bytes]) -> None:
     """Have the process and its workers write where they are into the log.
 
-    faulthandler is registered for the signal in the measured process, and so in workers forked from it. It ends any
-    other process, and that is about to be killed anyway. They are asked one by one: they write to the same file.
+    faulthandler is registered for the signal in the measured process, and so in workers forked from it. Any other
+    process it would end, and the measured one might write that as its failure before it is killed itself. They are
+    asked one by one: they write to the same file.
     """
     with contextlib.suppress(psutil.NoSuchProcess):
         leader = psutil.Process(process.pid)
-        for member in [leader, *leader.children(recursive=True)][:_DUMPED_PROCESSES]:
+        members = [leader, *leader.children(recursive=True)]
+        for member in [one for one in members if _catches(one.pid, signal.SIGUSR1)][:_DUMPED_PROCESSES]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 member.send_signal(signal.SIGUSR1)
             time.sleep(_DUMP_S)
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler of its own for a signal.
+
+    *Source*: SigCgt of proc_pid_status(5).
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

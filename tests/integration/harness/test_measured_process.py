@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from bucketbench.job import process as process_module
-from bucketbench.job.description import HARNESS_VARIABLE, PROGRESS_FILE
+from bucketbench.job.description import HARNESS_VARIABLE, LOG_FILE, PROGRESS_FILE
 from bucketbench.job.process import ProcessEnd, run_measured_process
 
 pytestmark = pytest.mark.timeout(120)
@@ -59,7 +59,7 @@ for _ in range(2):
 """
 
 
-def run(directory: Path, *, end: str, asked: str) -> ProcessEnd:
+def run(directory: Path, *, end: str, asked: str, time_limit_s: float = 100) -> ProcessEnd:
     program = directory / "python"
     program.write_text(PROGRAM.format(python=sys.executable, harness=HARNESS_VARIABLE, end=end, asked=asked))
     program.chmod(0o755)
@@ -68,8 +68,8 @@ def run(directory: Path, *, end: str, asked: str) -> ProcessEnd:
         raise KeyboardInterrupt
 
     return run_measured_process(
-        directory, ranks=2, python=program, environment={"LANG": "C"}, time_limit_s=100, on_progress=interrupt,
-        helpers=[4321],
+        directory, ranks=2, python=program, environment={"LANG": "C"}, time_limit_s=time_limit_s,
+        on_progress=interrupt, helpers=[4321],
     )  # fmt: skip
 
 
@@ -132,3 +132,15 @@ def test_temporary_files_of_a_job_are_gone_with_it(place: Path) -> None:
     temporary = Path((place / "temporary").read_text())
     assert not temporary.exists()
     assert not temporary.parent.exists()
+
+
+def test_a_stuck_process_is_asked_where_and_what_a_client_has_started_does_not_end_by_that(place: Path) -> None:
+    asked = "import faulthandler\nfaulthandler.register(signal.SIGUSR1)\n"
+    waits = (
+        'ended = os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn("/bin/sleep", ["sleep", "60"], {}), 0)[1])\n'
+        '(directory / "failure").write_text(f"sleep: exit {ended}")\n'
+    )
+    end = run(place, end=f"{asked}{waits}", asked="tidy", time_limit_s=1.5)
+    assert "time limit" in end.reason
+    assert "Current thread" in (place / LOG_FILE).read_text()
+    assert not (place / "failure").exists(), "which would pass for what was wrong"
