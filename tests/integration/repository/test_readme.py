@@ -36,8 +36,8 @@ COLLECTION = "--numprocesses 0 --collect-only --quiet tests/unit/repository/test
 INSTEAD = {"./utils/run_tests.sh": f"./utils/run_tests.sh {COLLECTION}"}
 
 SWEEP = "./utils/run_dataset_benchmarks.sh"
-SHORT = f"{SWEEP} client=torchbucket-map,boto3 'repeat=range(1)' data.num_samples=256"
-"""Less of the first command: two of its clients, once, and an eighth of its samples."""
+SHORT = f"{SWEEP} client=torchbucket-map,boto3 'repeat=range(1)' data.num_samples=256 epochs=1"
+"""Less of the first command: two of its clients, once, and one epoch of an eighth of its samples."""
 
 
 def _commands() -> list[object]:
