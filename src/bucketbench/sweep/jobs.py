@@ -94,19 +94,20 @@ class Jobs:
         Raises:
             ConfigurationError: says what ``hydra.sweep.subdir`` must be like.
         """
-        numbers: dict[Path, int] = {}
+        numbers: dict[str, int] = {}
         for number in range(len(self)) if any(_written(one) != _BY_NUMBER for one in self._configs) else ():
-            run, own = self._run_and_own(number)
-            within = Path(os.path.normpath(run / own))
-            if not within.is_relative_to(os.path.normpath(run)):
+            run, own = self._run_and_own(number)  # the run's may be named by the time, which goes on meanwhile
+            within = os.path.normpath(run / own)
+            if not Path(within).is_relative_to(os.path.normpath(run)):
                 raise ConfigurationError(
                     f"hydra.sweep.subdir={own} has the results of job {number} beside the run's, where nothing finds "
                     f"them: name a directory below it, such as {_BY_NUMBER}"
                 )
-            if numbers.setdefault(within, number) != number:
+            place = os.path.relpath(within, run)
+            if numbers.setdefault(place, number) != number:
                 raise ConfigurationError(
                     f"hydra.sweep.subdir={own} has the results of job {number} in the place of those of job "
-                    f"{numbers[within]}: have {_BY_NUMBER} in it"
+                    f"{numbers[place]}: have {_BY_NUMBER} in it"
                 )
 
     def _run_and_own(self, number: int) -> tuple[Path, str]:

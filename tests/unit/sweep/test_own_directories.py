@@ -58,7 +58,8 @@ def test_a_directory_for_local_files_is_removed(harness: StubbedHarness, end: Pr
 def test_a_directory_in_which_results_would_be_lost_is_refused(
     harness: StubbedHarness, subdirectory: str, said: str
 ) -> None:
-    done = harness.run("listing", "client=boto3,obstore", f"hydra.sweep.subdir={subdirectory}")
+    by_time = "hydra.sweep.dir=run-${now:%f}"  # which is another one for each kind of job
+    done = harness.run("listing", "client=boto3,obstore", f"hydra.sweep.subdir={subdirectory}", by_time)
     assert done.status == 2
     assert said in done.err
     assert harness.worker.started == []

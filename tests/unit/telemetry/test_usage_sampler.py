@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bucketbench.records import UsageSample
-from bucketbench.telemetry import UsageSampler
+from bucketbench.telemetry import UsageSampler, processes
 from bucketbench.telemetry.processes import ProcessTree, TreeUsage
 
 BURNT_S = 0.1
@@ -114,6 +115,9 @@ def test_memory_of_a_child_is_part_of_the_sum_while_it_lives() -> None:
 def test_memory_is_proportional_where_the_kernel_tells(tmp_path: Path) -> None:
     with UsageSampler(tmp_path / "usage.jsonl") as sampler:
         assert sampler.memory_kind == "pss"
+    parent = processes._proportional_set_bytes(os.getppid())  # this process's is stood for by another figure in tests
+    assert parent is not None
+    assert 0 < parent < 1 << 40
 
 
 def test_a_file_that_cannot_be_written_is_told_at_entry(tmp_path: Path) -> None:
