@@ -35,7 +35,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,9 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     outcome = outcome_of(Description.read(job_directory), directory, ranks)
-    unfinished = directory / f".{OUTCOME_FILE}"
-    unfinished.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(directory / OUTCOME_FILE)
+    _write(outcome, directory)
     if ranks.world_size == 1 or outcome["status"] == "ok":
         return 0
     if not ranks.is_first:
@@ -115,7 +113,8 @@ def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[
             if ranks.nodes > 1:
                 offset_s, within_s = ranks.clock_offset_s()
                 (directory / CLOCK_FILE).write_text(json.dumps({"offset_s": offset_s, "within_s": within_s}))
-            found = measure(description.job, recorder, ranks)
+            with _told_before_leaving(outcome, directory, ranks):
+                found = measure(description.job, recorder, ranks)
             outcome["details"] = {**found.details, "memory_kind": recorder.memory_kind}
         outcome["records"] = recorder.written
         outcome["verification"] = asdict(found.verification)
@@ -128,6 +127,27 @@ def outcome_of(description: Description, directory: Path, ranks: Ranks) -> dict[
             traceback.print_exc()
     outcome["versions"] = versions_of(description.requires)
     return outcome
+
+
+@contextlib.contextmanager
+def _told_before_leaving(outcome: Mapping[str, Any], directory: Path, ranks: Ranks) -> Iterator[None]:
+    """A block at whose failure the outcome says why before the other ranks notice that this one has gone.
+
+    They fail by that, and as soon as one has ended, torchrun ends this one.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if ranks.world_size > 1:
+            with contextlib.suppress(OSError):  # the outcome that follows is refused as well, and tells
+                _write({**outcome, "reason": reason_of(error), "versions": {}}, directory)
+        raise
+
+
+def _write(outcome: Mapping[str, Any], directory: Path) -> None:
+    unfinished = directory / f".{OUTCOME_FILE}"
+    unfinished.write_text(json.dumps(outcome, indent=2) + "\n", encoding="utf-8")
+    unfinished.replace(directory / OUTCOME_FILE)
 
 
 def _end_with_parent() -> None:

@@ -12,7 +12,9 @@ from stubbed_sweeps import StubbedHarness
 from bucketbench.cli import main
 
 
-# Other clients are in tests/integration/clients, in one process, and more ranks in test_placed_checkpoints.py.
+# On each commit ranks of two machines do so in tests/integration/cluster, other clients in one process in
+# tests/integration/clients, and more ranks in test_placed_checkpoints.py; tests/unit/sweep has the sweeps.
+@pytest.mark.nightly
 def test_ranks_save_and_load_together(measuring_apart: StubbedHarness) -> None:
     done = measuring_apart.run(
         "dcp_fsdp", "client=torchbucket", "checkpoint=tensors", "checkpoint.tensors=5", "checkpoint.size=3MiB",

@@ -1,4 +1,4 @@
-"""Real sweeps of the scenario of Lightning's checkpoints."""
+"""Sweeps of the scenario of Lightning's checkpoints; on each commit they are measured in this process."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def check(job: dict[str, Any], *, is_blocked_for_less: bool) -> None:
     assert (figures["blocked_s"] is not None) == is_blocked_for_less
 
 
-def test_a_trainer_saves_in_the_background(measuring_apart: StubbedHarness) -> None:
-    check(swept(measuring_apart, "client=torchbucket-async")["torchbucket-async"], is_blocked_for_less=True)
+def test_a_trainer_saves_in_the_background(measuring_here: StubbedHarness) -> None:
+    check(swept(measuring_here, "client=torchbucket-async")["torchbucket-async"], is_blocked_for_less=True)
 
 
 @pytest.mark.nightly

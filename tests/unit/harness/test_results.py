@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from composition import points_of_scenario
@@ -17,6 +20,7 @@ from bucketbench.configuration.settings import JobSettings
 from bucketbench.errors import ResultsError
 from bucketbench.job.description import Component, Description
 from bucketbench.job.environment import measured_environment
+from bucketbench.ranks import Ranks
 from bucketbench.reasons import as_keys, reason_of
 from bucketbench.results import RUN_RESULTS_FILE, read_job_results, write_json
 from bucketbench.results.job import JobResult, job_result
@@ -196,6 +200,29 @@ def test_a_rank_that_failed_leaves_the_first_one_time_to_remove_what_was_saved(
     assert worker.main([str(tmp_path)]) == 1
     assert written == [True] * waits
     assert outcome.exists()
+
+
+def has_no_data(job: dict[str, Any], recorder: Any, ranks: Any) -> None:
+    """A scenario's measurement that fails."""
+    raise RuntimeError("rank 1 has no data")
+
+
+def test_a_rank_that_failed_has_told_why_when_the_others_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    class Noticed(Ranks):
+        @contextmanager
+        def joined(self, backend: str = "gloo") -> Iterator[None]:
+            try:
+                yield
+            finally:  # whoever gathers from this rank fails now, and torchrun ends it for that
+                told.append(json.loads((tmp_path / "outcome.json").read_text())["reason"])
+
+    description = Description(measurement=f"{__name__}.has_no_data", search_path=(), requires=(), job={})
+    outcome = worker.outcome_of(description, tmp_path, Noticed(rank=1, world_size=2, local_rank=1))
+    assert told == [outcome["reason"]] == ["RuntimeError: rank 1 has no data"]
 
 
 @pytest.mark.parametrize("gone", [0, 1])
