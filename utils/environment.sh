@@ -5,3 +5,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source utils/python.sh
 "$python" utils/environment.py
 PATH=$PWD/.venv/bin:$PATH
+# Images of containers set it. Every process of a sweep would compile our modules anew, and every one of pytest all tests.
+unset PYTHONDONTWRITEBYTECODE
