@@ -11,6 +11,7 @@ from bucketbench.comparing.places import add_places
 from bucketbench.comparing.selection import baselines, keep_baseline
 from bucketbench.errors import BucketbenchError
 from bucketbench.report.runs import load_run, newest_run
+from bucketbench.visible import visible
 
 __all__ = ["main"]
 
@@ -39,14 +40,14 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 2
     if arguments.name is None:
-        sys.stdout.write("".join(f"{name}\n" for name in baselines(arguments.baselines)))
+        sys.stdout.write("".join(f"{visible(name)}\n" for name in baselines(arguments.baselines)))
         return 0
     try:
         run = arguments.run or newest_run(arguments.multirun)
         kept = keep_baseline(arguments.name, run, arguments.baselines, replace=arguments.replace)
     except BucketbenchError as error:
-        sys.stderr.write(f"bucketbench baseline: {error}\n")
+        sys.stderr.write(f"bucketbench baseline: {visible(str(error))}\n")
         return 2
-    sys.stdout.write(f"{run} is kept as {kept}\n")
+    sys.stdout.write(f"{visible(str(run))} is kept as {visible(str(kept))}\n")
     sys.stderr.write("".join(f"bucketbench baseline: {note}\n" for note in load_run(kept).notes))
     return 0

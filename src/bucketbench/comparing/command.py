@@ -16,6 +16,7 @@ from bucketbench.errors import BucketbenchError
 from bucketbench.report.arguments import add_form, add_relative_to, names_in
 from bucketbench.report.runs import newest_run
 from bucketbench.report.table import output_width
+from bucketbench.visible import visible
 
 __all__ = ["main"]
 
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
             noise_threshold=arguments.noise_threshold,
         )
     except (BucketbenchError, OSError) as error:  # of a status of its own: 1 is a regression
-        sys.stderr.write(f"bucketbench compare: {error}\n")
+        sys.stderr.write(f"bucketbench compare: {visible(str(error))}\n")
         return EXIT_REFUSED
     if arguments.form == "json":
         text = json.dumps(as_json(base, candidate, changes, allowed=allowed), indent=2, allow_nan=False)

@@ -11,6 +11,7 @@ from typing import Final
 from bucketbench.errors import ResultsError, UsageError
 from bucketbench.report.runs import Run, by_scenario, load_run
 from bucketbench.results.files import RUN_RESULTS_FILE
+from bucketbench.visible import visible
 
 __all__ = ["Side", "baselines", "keep_baseline", "select"]
 
@@ -37,7 +38,7 @@ class Side:
         commit = self.run.commit
         known = [self.run.label, commit and f"{commit[:12]}{'-dirty' * commit.endswith('-dirty')}"]
         told = ", ".join(" ".join(word.split()) for word in known if word)
-        return f"{self.name} ({told})" if told else self.name
+        return f"{visible(self.name)} ({told})" if told else visible(self.name)
 
 
 def select(text: str, directory: Path) -> Side:

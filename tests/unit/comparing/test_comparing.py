@@ -64,6 +64,25 @@ def test_a_difference_within_the_noise_of_runs_is_undecided(tmp_path: Path, caps
     assert change["effect"] == "worse"
 
 
+def test_what_a_terminal_would_take_for_commands_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = run_of(tmp_path / "a\x1b[2Jb", FAST)
+    cut = tmp_path / "cut\x1b[2J"
+    cut.mkdir()
+    (cut / "run_results.json").write_text("{")
+    status, out, _ = compared(capsys, run, run_of(tmp_path / "b", FAST))
+    assert (status, "\x1b" in out, "a\\x1b[2Jb" in out) == (0, False, True)
+    status, _, err = compared(capsys, run, str(cut))
+    assert (status, "\x1b" in err, "cut\\x1b[2J" in err) == (2, False, True)
+    for named, expected in ((str(run), 0), (str(cut), 2)):
+        assert main(["baseline", "shown", named, "--replace"]) == expected
+        told = capsys.readouterr()
+        assert "\x1b" not in told.out + told.err
+        assert "\\x1b[2J" in told.out + told.err
+
+
 def test_a_client_that_one_run_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sides = []
     for name, clients in (("a", ("ours", "lost")), ("b", ("ours", "new"))):
