@@ -5,7 +5,8 @@
     python utils/measure_published.py large-objects multirun/published --report   # of the runs that are there
 
 A page is a few sweeps of ``bucketbench run``, each with its command, the report's table and verdicts, and the ratios of
-pairs of clients that the report does not name, by ``bucketbench compare``. A sweep that is there is not run again.
+pairs of clients that the report does not name, by ``bucketbench compare``. A sweep that is there is not run again, but
+completed where it was interrupted.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ def main() -> int:
     sections = []
     for section in page.sections:
         place = arguments.directory.absolute() / arguments.page / section.folder
-        if not (arguments.report or place.exists() or (arguments.only and section.title not in arguments.only)):
+        if not (arguments.report or (arguments.only and section.title not in arguments.only)):
             sweep(page, section, place)
         if place.exists():
             sections += [f"## {section.title}", *told(page, section, place)]
@@ -200,8 +201,10 @@ def main() -> int:
 
 
 def sweep(page: Page, section: Section, place: Path) -> None:
-    """Run a sweep; end this program where it could not be run or a job failed."""
+    """Run or complete a sweep; end this program where it could not be run or a job failed."""
     command = ["run", page.scenario, *section.arguments, f"hydra.sweep.dir={place}"]
+    if place.exists():
+        command = ["resume", str(place)]
     ended = subprocess.run([sys.executable, "-m", "bucketbench.cli", *command], cwd=ROOT, check=False)
     if ended.returncode:
         sys.exit(ended.returncode)
