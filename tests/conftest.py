@@ -101,21 +101,24 @@ def empty_memory_buckets() -> None:
 
 # Each takes half a minute or more: begun last, one would run by itself at the end, while the others have nothing left.
 _LONGEST = (
-    "test_failing_clients.py",
     "test_clients.py",
-    "test_workers.py",
-    "test_store_processes.py",
     "test_readme.py",
-    "test_sweep.py",
-    "test_extensions.py",
-    "test_compose_processes.py",
+    "test_store_processes.py",
+    "test_fsspec_own_suite.py",
+    "test_strategies.py",
+    "test_ranks.py",
+    "test_failing_clients.py",
     "test_resume.py",
-    "test_migrating.py",
-    "test_lightning_sweep.py",
-    "test_checkpointing_sweep.py",
-    "test_lightning.py",
-    "test_read_ahead_loaders.py",
     "test_sweeps.py",
+    "test_resuming.py",
+    "test_loop.py",
+    "test_read_ahead_loaders.py",
+    "test_measured_clients.py",
+    "test_extensions.py",
+    "test_listing_clients.py",
+    "test_composition.py",
+    "test_courses.py",
+    "test_training_run.py",
 )
 _NIGHTLY_TIMEOUT_S = 900  # For a thousand examples.
 
