@@ -35,7 +35,8 @@ save and load; the log is a second witness, entry by entry, of which the harness
   operation*, each under what it asked for.
 - *seconds*: the duration that is stated. Of the log: from the arrival of the first request to the end of the last
   answer. What a client does itself before and after, such as serialising a state before it sends any of it, is in the
-  first alone; the network is so slow here (0.75 to 6 MiB/s, 50 ms; listings 2 to 8 s a page) that this is to disappear in it.
+  first alone; the network is so slow here (0.75 to 6 MiB/s, 50 ms; listings 2 to 8 s a page) that this is to disappear
+  in it.
 
 Agreement is 0.1 % for bytes and requests, and 2 % for seconds. Clients that make no request, such as `disk`, have to be
 without one in the log, too."""
