@@ -18,6 +18,7 @@ from torch.utils.data._utils import worker
 from torchbucket import Compose, IterableDataset, MapDataset, StoreConfig
 
 COUNT = 120
+WORKERS = 2
 PREFIX = "gs://data/small/"
 
 
@@ -114,9 +115,8 @@ def handlers_restored(endpoint: str) -> None:
 
 
 def loader(endpoint: str, method: str, **options) -> DataLoader:
-    return DataLoader(
-        stream(endpoint, **options), batch_size=4, num_workers=2, multiprocessing_context=method, collate_fn=list
-    )
+    dataset = stream(endpoint, **options)
+    return DataLoader(dataset, batch_size=4, num_workers=WORKERS, multiprocessing_context=method, collate_fn=list)
 
 
 def workers(endpoint: str, method: str) -> None:
@@ -134,7 +134,10 @@ def workers_failing(endpoint: str, method: str) -> None:
 def workers_waiting(endpoint: str, method: str) -> None:
     worker.MP_STATUS_CHECK_INTERVAL = 0.1  # after which a worker looks whether its parent lives; 5 s are long to wait
     batches = iter(loader(endpoint, method))
-    next(batches)
+    # One of each worker: torch's looks up who its parent is once it has the data set's iterator, and waits for ever
+    # where that one was killed before.
+    for _ in range(WORKERS):
+        next(batches)
     ready()
     time.sleep(60)
 
