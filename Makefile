@@ -3,6 +3,9 @@ python := .venv/bin/python
 paths := src tests utils
 site := --quiet --keep-going --fail-on-warning --nitpicky --fresh-env --jobs auto --conf-dir utils/documentation_site --doctree-dir build/doctrees
 
+# As utils/environment.sh does, which says why.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: environment lint format types contracts collect test nightly conformance test-docs docs bench-smoke bench-engines bench-testbed constraints
 
 environment:
@@ -24,7 +27,7 @@ contracts: environment
 
 # Whether all tests can be imported; they are compiled then, which each process of pytest would do for itself.
 collect: environment
-	@tests=$$(bash -c 'source utils/environment.sh; python -m pytest --collect-only --quiet') || { echo "$$tests"; exit 1; }
+	@tests=$$($(python) -m pytest --collect-only --quiet) || { echo "$$tests"; exit 1; }
 
 test:
 	./utils/run_tests.sh

@@ -28,12 +28,12 @@ def quick_compositions() -> Iterator[None]:
     No text is parsed twice, none is composed only to be told of ``hydra.mode``, the repository's files are merged once
     for each choice of groups, and what nobody changes is not copied.
     """
-    merged = _Merged()
+    create, compose = _merged_once()
     with (
         mock.patch.object(OmegaConf, "load", _parsed_once()),
         mock.patch.object(Hydra, "get_mode", _mode_that_is_said()),
-        mock.patch.object(config_loader_impl, "create_defaults_list", merged.defaults_list),
-        mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", merged.composition),
+        mock.patch.object(config_loader_impl, "create_defaults_list", create),
+        mock.patch.object(ConfigLoaderImpl, "_compose_config_from_defaults_list", compose),
         mock.patch.object(CachingConfigRepository, "__init__", _cache_repository),
         mock.patch.object(Metadata, "__deepcopy__", _copy_metadata, create=True),
     ):
@@ -77,39 +77,36 @@ def _copy_metadata(metadata: Metadata, memo: dict[int, Any]) -> Metadata:
     return copied
 
 
-class _Merged:
-    """What is made of the repository's files alone, before the values that a command line sets."""
+def _merged_once() -> tuple[Any, Any]:
+    """Hydra's two steps from a choice of groups to a configuration, taken once where all files are the repository's."""
+    list_of, config_of = config_loader_impl.create_defaults_list, ConfigLoaderImpl._compose_config_from_defaults_list
+    lists: dict[Any, defaults_list.DefaultsList] = {}
+    configs: dict[int, DictConfig | None] = {}
 
-    def __init__(self) -> None:
-        list_of = config_loader_impl.create_defaults_list
-        config_of = ConfigLoaderImpl._compose_config_from_defaults_list
-        lists: dict[Any, defaults_list.DefaultsList] = {}
-        configs: dict[int, DictConfig] = {}
+    def create(
+        repo: IConfigRepository, config_name: str | None, overrides_list: list[Any], *flags: bool, **named: bool
+    ) -> defaults_list.DefaultsList:
+        sources = [(source.provider, source.scheme(), source.path) for source in repo.get_sources()]
+        if any(scheme == "file" and not Path(path).resolve().is_relative_to(_OWN) for _, scheme, path in sources):
+            return list_of(repo, config_name, overrides_list, *flags, **named)  # a test may change that file
+        groups = [
+            one.input_line
+            for one in overrides_list
+            if not one.is_sweep_override() and repo.group_exists(one.key_or_group)
+        ]
+        key = (*sources, config_name, *groups, *flags, *named.values())
+        if key not in lists:
+            lists[key] = list_of(repo, config_name, overrides_list, *flags, **named)
+            configs[id(lists[key].defaults)] = None
+        found = copy.copy(lists[key])
+        found.config_overrides = defaults_list.Overrides(repo, overrides_list).config_overrides
+        return found
 
-        def create(
-            repo: IConfigRepository, config_name: str | None, overrides_list: list[Any], *flags: bool, **named: bool
-        ) -> defaults_list.DefaultsList:
-            sources = [(source.provider, source.scheme(), source.path) for source in repo.get_sources()]
-            if any(scheme == "file" and not Path(path).resolve().is_relative_to(_OWN) for _, scheme, path in sources):
-                return list_of(repo, config_name, overrides_list, *flags, **named)  # a test may change that file
-            groups = [
-                one.input_line
-                for one in overrides_list
-                if not one.is_sweep_override() and repo.group_exists(one.key_or_group)
-            ]
-            key = (*sources, config_name, *groups, *flags, *named.values())
-            if key not in lists:
-                lists[key] = list_of(repo, config_name, overrides_list, *flags, **named)
-                configs[id(lists[key].defaults)] = None
-            found = copy.copy(lists[key])
-            found.config_overrides = defaults_list.Overrides(repo, overrides_list).config_overrides
-            return found
+    def compose(loader: ConfigLoaderImpl, defaults: list[Any], repo: IConfigRepository) -> DictConfig:
+        if id(defaults) not in configs:
+            return config_of(loader, defaults, repo)
+        if configs[id(defaults)] is None:
+            configs[id(defaults)] = config_of(loader, defaults, repo)
+        return copy.deepcopy(configs[id(defaults)])
 
-        def compose(loader: ConfigLoaderImpl, defaults: list[Any], repo: IConfigRepository) -> DictConfig:
-            if id(defaults) not in configs:
-                return config_of(loader, defaults, repo)
-            if configs[id(defaults)] is None:
-                configs[id(defaults)] = config_of(loader, defaults, repo)
-            return copy.deepcopy(configs[id(defaults)])
-
-        self.defaults_list, self.composition = create, compose
+    return create, compose

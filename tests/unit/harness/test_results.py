@@ -207,9 +207,7 @@ def has_no_data(job: dict[str, Any], recorder: Any, ranks: Any) -> None:
     raise RuntimeError("rank 1 has no data")
 
 
-def test_a_rank_that_failed_has_told_why_when_the_others_notice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rank_that_failed_has_told_why_when_the_others_notice(tmp_path: Path) -> None:
     told: list[str] = []
 
     class Noticed(Ranks):
